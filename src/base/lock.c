@@ -303,7 +303,7 @@ bool once_slow(struct once *o, bool (*init)(void))
 static _Thread_local uint8_t held[LOCK_RANK_COUNT];
 
 static const char *const rank_names[LOCK_RANK_COUNT] = {
-	"tags", "notify", "pools", "caches", "stop", "node", "check", "percpu", "zone", "low",
+	"tags", "notify", "pools", "caches", "stop", "shard", "check", "percpu", "zone", "low",
 };
 
 void lock_debug_acquire(const struct lock *l)

@@ -3,8 +3,8 @@
  * The one lock of the library: a futex mutex whose word names its holder.
  *
  * Lock order (outer first) is the order of enum lock_rank. A thread holds at
- * most one lock of a rank. Debug builds check it at every acquisition and abort
- * with both ranks.
+ * most one lock of a rank, but for lock_another(). Debug builds check it at every
+ * acquisition and abort with both ranks.
  *
  * Signal handlers: a handler must not wait for a lock that the thread it interrupted holds,
  * nor for one whose holder may wait for that thread. So code that may run in a handler asks
@@ -42,7 +42,7 @@ enum lock_rank {
 	LOCK_RANK_POOLS,  /* pool: the list of all qmempools */
 	LOCK_RANK_CACHES, /* slab: the list of all caches */
 	LOCK_RANK_STOP,	  /* percpu: one remote stop at a time */
-	LOCK_RANK_NODE,	  /* slab: a cache's partial slabs on one node */
+	LOCK_RANK_SHARD,  /* slab: a shard of a cache's partial slabs on one node */
 	LOCK_RANK_CHECK,  /* slab: quarantined free objects of a debugged cache */
 	LOCK_RANK_PERCPU, /* percpu: the chunk allocator */
 	LOCK_RANK_ZONE,	  /* page: a zone's free areas */
@@ -186,6 +186,16 @@ static inline void lock(struct lock *l)
 	lock_debug_acquired(l);
 }
 
+/* For a thread that holds locks of the rank. All that do this take these locks in one order:
+ * that in which they were registered, which is a fork's. */
+static inline void lock_another(struct lock *l)
+{
+	lock_note(1);
+	if (unlikely(!lock_take(l)))
+		lock_slow(l);
+	lock_debug_acquired(l);
+}
+
 static inline void unlock(struct lock *l)
 {
 	lock_debug_release(l);
@@ -208,15 +218,6 @@ static inline void unlock_nowait(struct lock *l)
 static inline bool lock_if(struct lock *l, bool may_block)
 {
 	return may_block ? lock_unless_fork(l) : trylock(l);
-}
-
-/* As lock_if(). *@taken: whether another thread held the lock at first. */
-static inline bool lock_if_noting(struct lock *l, bool may_block, bool *taken)
-{
-	if (may_block)
-		lock_debug_acquire(l);
-	*taken = !trylock(l);
-	return !*taken || (may_block && lock_unless_fork(l));
 }
 
 /*

@@ -228,31 +228,34 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	set_tunables(s);
 }
 
+/* On a single CPU two, so that a thread that lost it with a lock keeps nobody waiting. */
 static unsigned int nr_shards(void)
 {
-	return 1u << min_uint(ilog2_up(pcpu.nr_ids), ilog2(SLAB_SHARDS_MAX));
+	return 1u << max_uint(min_uint(ilog2_up(pcpu.nr_ids), ilog2(SLAB_SHARDS_MAX)), 1);
 }
 
 size_t slab_nodes_bytes(void)
 {
 	return page_window.nr_nodes *
-	       (sizeof(struct kmem_cache_node) + nr_shards() * sizeof(struct list_head));
+	       (sizeof(struct kmem_cache_node) + nr_shards() * sizeof(struct slab_shard));
 }
 
 void slab_set_nodes(struct kmem_cache *s, void *mem)
 {
 	struct kmem_cache_node *nodes = mem;
-	struct list_head *lists = (struct list_head *)(nodes + page_window.nr_nodes);
+	struct slab_shard *shards = (struct slab_shard *)(nodes + page_window.nr_nodes);
 
 	debug_assert(nodes && page_window.nr_nodes);
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = (uint16_t)i;
 		nodes[i].nr_shards = (uint16_t)(s->hard ? 1 : nr_shards());
-		nodes[i].partial = lists + (size_t)i * nr_shards();
-		for_each_shard (list, &nodes[i])
-			list_init(list);
-		lock_register(&nodes[i].lock, LOCK_RANK_NODE);
+		nodes[i].shards = shards + (size_t)i * nr_shards();
+		for_each_shard (shard, &nodes[i]) {
+			shard->index = (uint16_t)(shard - nodes[i].shards);
+			list_init(&shard->partial);
+			lock_register(&shard->lock, LOCK_RANK_SHARD);
+		}
 	}
 }
 
@@ -374,11 +377,11 @@ static void delete_one(struct kmem_cache *s)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		void *queue = slab_shared_detach(s, i);
 
-		for_each_shard (list, &s->nodes[i])
-			debug_assert(list_empty(list));
-		debug_assert(!s->nodes[i].nr_partial);
+		for_each_shard (shard, &s->nodes[i]) {
+			debug_assert(list_empty(&shard->partial) && !shard->nr_partial);
+			lock_unregister(&shard->lock);
+		}
 		debug_assert(!s->nodes[i].nr_slabs && !deferred_any(&s->nodes[i].deferred));
-		lock_unregister(&s->nodes[i].lock);
 		if (queue)
 			kmem_cache_free(&slab_queues, queue);
 	}

@@ -11,6 +11,7 @@
 #include "kfence/kfence.h"
 #include "percpu/array_slow.h"
 #include "slab/debug/twin.h"
+#include "slab/slab_node.h"
 #include "slab/slab_shared.h"
 
 static uint64_t relaxed(_Atomic size_t *v)
@@ -72,7 +73,7 @@ static void add_node(struct kmem_cache *s, unsigned int i, struct slab_counts *c
 	c->slabs += relaxed(&node->nr_slabs);
 	c->objects += slab_node_objects(s, i);
 	c->pages += slab_node_pages(s, i);
-	c->partial += relaxed(&node->nr_partial);
+	c->partial += slab_node_nr_partial(node);
 	c->shared += shared;
 	c->cached += shared;
 	sums = pcpu_array_sums(slab_array(s, i), PCPU_ALL_CPUS);

@@ -96,7 +96,7 @@ static void finish(struct kmem_cache *s, struct page *page, bool alone)
 		break;
 	default:
 		if (slab_state_empty(slab_layout(s, page), state))
-			slab_node_note_missed(node);
+			slab_node_note_missed(node, slab_state_shard(state));
 		return;
 	}
 	slab_node_defer(node, page);

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cache's partial slabs on one node, on a list for each shard (struct kmem_cache_node). Which
- * list a slab is on decides only who takes it first; below, "the list" is any of them.
+ * A cache's partial slabs on one node, on a list for each shard (struct slab_shard). Which list
+ * a slab is on decides only who takes it first.
  *
- * Lock: node->lock, for the lists alone. Freeing never waits for it. If the lock is taken, a
- * free pushes a slab that must come onto the list to node->deferred (base/deferred.h), and the
- * next holder of the lock lists it. For an empty slab that must leave the list, it sets
- * node->missed, and the next holder looks for empty slabs. Requests look at both.
+ * Lock: shard->lock, for the shard's list alone. A thread may lose its CPU while it holds one,
+ * so a request that finds its own shard taken takes from the others. What it needs more it has
+ * from a new slab; only where none can be made it waits. Freeing never waits. If the lock is
+ * taken, a free pushes a slab that must come onto the list to node->deferred (base/deferred.h),
+ * and the next holder of a lock of the node lists it. For an empty slab that must leave the
+ * list, it sets shard->missed, and the next holder looks for empty slabs. Requests look at
+ * both.
  *
- * N1 / N2: a holder that sees node->missed (N2, acquire) sees that the slab is empty (N1,
+ * A holder of the lock may free a slab that is empty, and the page may be anything then. So a
+ * free that will empty a listed slab tries the lock before that (slab_node_hold), while its
+ * object keeps the slab. A free that did not have the lock does not look at the slab again.
+ *
+ * N1 / N2: a holder that sees shard->missed (N2, acquire) sees that the slab is empty (N1,
  * release).
  */
 #include "slab/slab_node.h"
@@ -18,158 +25,139 @@
 #include "slab/slab_pace.h"
 
 /* Lock held: only holders write nr_partial. */
-static void __count_partial(struct kmem_cache_node *node, size_t change)
+static void __count_partial(struct slab_shard *shard, size_t change)
 {
-	lock_assert_held(&node->lock);
-	atomic_store_explicit(&node->nr_partial, slab_node_nr_partial(node) + change,
-			      memory_order_relaxed);
-	debug_assert(slab_node_nr_partial(node) <=
-		     atomic_load_explicit(&node->nr_slabs, memory_order_relaxed));
+	size_t n = atomic_load_explicit(&shard->nr_partial, memory_order_relaxed);
+
+	lock_assert_held(&shard->lock);
+	atomic_store_explicit(&shard->nr_partial, n + change, memory_order_relaxed);
 }
 
-/* Whether an empty slab, on the list or about to be, must leave the cache. Lock held. */
+size_t slab_node_nr_partial(const struct kmem_cache_node *node)
+{
+	size_t n = 0;
+
+	for_each_shard (shard, node)
+		n += atomic_load_explicit(&shard->nr_partial, memory_order_relaxed);
+	return n;
+}
+
+/* Whether an empty slab, on a list or about to be, must leave the cache. */
 static bool spare(const struct kmem_cache *s, const struct kmem_cache_node *node)
 {
-	lock_assert_held(&node->lock);
 	return !s->keeps_slabs &&
 	       slab_node_nr_partial(node) >
 		       atomic_load_explicit(&s->min_partial, memory_order_relaxed);
 }
 
 /* A listed slab is empty, and stays. Lock held. */
-static void __note_empty(struct kmem_cache_node *node)
+static void __note_empty(struct slab_shard *shard)
 {
-	lock_assert_held(&node->lock);
-	atomic_store_explicit(&node->may_have_empty, true, memory_order_relaxed);
+	lock_assert_held(&shard->lock);
+	atomic_store_explicit(&shard->may_have_empty, true, memory_order_relaxed);
 }
 
 /* This CPU's shard. Where CPUs are numbered round the nodes, those of one node have all shards,
  * too. */
-static unsigned int own_shard(const struct kmem_cache_node *node)
+static struct slab_shard *own_shard(struct kmem_cache_node *node)
 {
 	unsigned int cpu = pcpu_index();
 
-	return (cpu + cpu / SLAB_SHARDS_MAX) & (node->nr_shards - 1u);
+	return &node->shards[(cpu + cpu / SLAB_SHARDS_MAX) & (node->nr_shards - 1u)];
 }
 
-static struct list_head *own_list(struct kmem_cache_node *node)
+static unsigned int place_on(const struct slab_shard *shard)
 {
-	return &node->partial[own_shard(node)];
+	return SLAB_ON_NODE + shard->index;
 }
 
-static void __remove(struct kmem_cache_node *node, struct page *page)
+static void __remove(struct slab_shard *shard, struct page *page)
 {
-	debug_assert(slab_node_nr_partial(node) && page_node(page) == node->index);
-	debug_assert(slab_state_where(slab_state(page)) == SLAB_ON_NODE);
+	lock_assert_held(&shard->lock);
+	debug_assert(slab_state(page) >> SLAB_WHERE_SHIFT == place_on(shard));
 	list_del(&page->list);
-	__count_partial(node, (size_t)-1);
+	__count_partial(shard, (size_t)-1);
 }
 
-/*
- * Takes an empty slab off the list; no thread can take from it, or free into it, any more. The
- * slab's page no longer names the cache. So a thread that was told earlier that the slab is
- * empty finds out, under the lock, that it is gone (slab_node_retire): slabs leave a cache only
- * here, under the lock. Its state no longer says that it is on the list, because the page may
- * become a slab of the same cache, and has the old state until slab_page_new() sets it.
- */
-static void __retire(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
+/* Takes an empty slab off the list; no thread can take from it, or free into it, any more. The
+ * slab's page no longer names the cache. */
+static void __retire(struct kmem_cache *s, struct slab_shard *shard, struct page *page,
 		     struct list_head *retired)
 {
-	lock_assert_held(&node->lock);
 	debug_assert(slab_page_cache(page) == s);
-	__remove(node, page);
-	slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+	__remove(shard, page);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
 	list_add(&page->list, retired);
 	slab_event(s, SLAB_FREE_REMOVE_PARTIAL);
 }
 
 /* Puts a slab that the caller has onto the list; if it is empty and spare, onto @retired. */
-static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct page *page,
-		  struct list_head *retired)
+static void __add(struct kmem_cache *s, struct kmem_cache_node *node, struct slab_shard *shard,
+		  struct page *page, struct list_head *retired)
 {
 	bool empty = slab_state_empty(slab_layout(s, page), slab_state(page));
 
-	lock_assert_held(&node->lock);
+	lock_assert_held(&shard->lock);
 	debug_assert(slab_page_cache(page) == s && page_node(page) == node->index);
 	debug_assert(slab_state_avail(slab_state(page)) > 0);
 	if (empty)
-		list_add_tail(&page->list, own_list(node));
+		list_add_tail(&page->list, &shard->partial);
 	else
-		list_add(&page->list, own_list(node));
-	__count_partial(node, 1);
+		list_add(&page->list, &shard->partial);
+	__count_partial(shard, 1);
 	slab_event(s, empty ? SLAB_DEACTIVATE_TO_TAIL : SLAB_DEACTIVATE_TO_HEAD);
 	/* A free that empties the slab before this move is told nothing, after it, that the
 	 * slab is empty on the node; so this thread tests the state that the move returns. */
 	if (!slab_state_empty(slab_layout(s, page),
-			      slab_page_move(page, SLAB_WITH_CPU, SLAB_ON_NODE)))
+			      slab_page_move(page, SLAB_WITH_CPU, place_on(shard))))
 		return;
 	if (!spare(s, node)) {
-		__note_empty(node);
+		__note_empty(shard);
 		return;
 	}
 	slab_event(s, SLAB_DEACTIVATE_EMPTY);
-	__retire(s, node, page, retired);
+	__retire(s, shard, page, retired);
 }
 
 /* Takes all spare empty slabs off the list. */
 static void __retire_missed(struct kmem_cache *s, struct kmem_cache_node *node,
-			    struct list_head *retired)
+			    struct slab_shard *shard, struct list_head *retired)
 {
 	struct page *page, *next;
 
-	lock_assert_held(&node->lock);
-	__note_empty(node); /* some may stay */
-	for_each_shard (list, node)
-		list_for_each_entry_safe (page, next, list, list)
-			if (spare(s, node) &&
-			    slab_state_empty(slab_layout(s, page), slab_state(page)))
-				__retire(s, node, page, retired);
+	__note_empty(shard); /* some may stay */
+	list_for_each_entry_safe (page, next, &shard->partial, list)
+		if (spare(s, node) && slab_state_empty(slab_layout(s, page), slab_state(page)))
+			__retire(s, shard, page, retired);
 }
 
-static bool nothing_waits(struct kmem_cache_node *node)
+static bool nothing_waits(const struct kmem_cache_node *node, const struct slab_shard *shard)
 {
 	return !deferred_any(&node->deferred) &&
-	       !atomic_load_explicit(&node->missed, memory_order_relaxed);
+	       !atomic_load_explicit(&shard->missed, memory_order_relaxed);
 }
 
 /* Does the work that frees left when they found the lock taken. */
 static void __catch_up(struct kmem_cache *s, struct kmem_cache_node *node,
-		       struct list_head *retired)
+		       struct slab_shard *shard, struct list_head *retired)
 {
 	struct page *page;
 
-	lock_assert_held(&node->lock);
-	if (likely(nothing_waits(node)))
+	lock_assert_held(&shard->lock);
+	if (likely(nothing_waits(node, shard)))
 		return;
 	for_each_deferred (page, deferred_take(&node->deferred), deferred)
-		__add(s, node, page, retired);
-	if (atomic_exchange_explicit(&node->missed, false, memory_order_acquire)) /* N2 */
-		__retire_missed(s, node, retired);
+		__add(s, node, shard, page, retired);
+	if (atomic_exchange_explicit(&shard->missed, false, memory_order_acquire)) /* N2 */
+		__retire_missed(s, node, shard, retired);
 }
 
-static bool node_lock_if(struct kmem_cache *s, struct kmem_cache_node *node, bool may_block,
-			 struct list_head *retired)
+static bool shard_trylock(struct kmem_cache *s, struct slab_shard *shard)
 {
-	bool held, taken;
-
-	list_init(retired);
-	held = lock_if_noting(&node->lock, may_block, &taken);
-	if (unlikely(taken))
-		slab_event(s, SLAB_NODE_CONTENDED);
-	if (!held)
-		return false;
-	__catch_up(s, node, retired);
-	return true;
-}
-
-/* For callers that may wait for the lock. */
-static void node_lock(struct kmem_cache *s, struct kmem_cache_node *node,
-		      struct list_head *retired)
-{
-	list_init(retired);
-	lock(&node->lock);
-	__catch_up(s, node, retired);
+	if (likely(trylock(&shard->lock)))
+		return true;
+	slab_event(s, SLAB_NODE_CONTENDED);
+	return false;
 }
 
 static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
@@ -180,11 +168,11 @@ static void free_slabs(struct kmem_cache *s, struct list_head *slabs)
 		slab_page_free(s, page);
 }
 
-static void node_unlock(struct kmem_cache *s, struct kmem_cache_node *node, bool may_block,
-			struct list_head *retired)
+static void shard_unlock(struct kmem_cache *s, struct kmem_cache_node *node,
+			 struct slab_shard *shard, bool may_block, struct list_head *retired)
 {
-	__catch_up(s, node, retired);
-	unlock_if(&node->lock, may_block);
+	__catch_up(s, node, shard, retired);
+	unlock_if(&shard->lock, may_block);
 	free_slabs(s, retired);
 }
 
@@ -195,9 +183,10 @@ void slab_node_defer(struct kmem_cache_node *node, struct page *page)
 	deferred_push(&node->deferred, &page->deferred);
 }
 
-void slab_node_note_missed(struct kmem_cache_node *node)
+void slab_node_note_missed(struct kmem_cache_node *node, unsigned int shard)
 {
-	atomic_store_explicit(&node->missed, true, memory_order_release); /* N1 */
+	debug_assert(shard < node->nr_shards);
+	atomic_store_explicit(&node->shards[shard].missed, true, memory_order_release); /* N1 */
 }
 
 bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *page)
@@ -213,6 +202,7 @@ bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *pag
 void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 {
 	struct kmem_cache_node *node = NULL;
+	struct slab_shard *shard = NULL;
 	struct list_head retired;
 
 	for (unsigned int i = 0; i < n; i++) {
@@ -220,40 +210,54 @@ void slab_node_add(struct kmem_cache *s, struct page **slabs, unsigned int n)
 
 		slab_event(s, SLAB_FREE_ADD_PARTIAL);
 		if (node != home) {
-			if (node)
-				node_unlock(s, node, false, &retired);
-			node = node_lock_if(s, home, false, &retired) ? home : NULL;
+			if (shard)
+				shard_unlock(s, node, shard, false, &retired);
+			list_init(&retired);
+			node = home;
+			shard = own_shard(node);
+			if (!shard_trylock(s, shard))
+				shard = NULL;
 		}
-		if (node)
-			__add(s, node, slabs[i], &retired);
+		if (shard)
+			__add(s, node, shard, slabs[i], &retired);
 		else
-			slab_node_defer(home, slabs[i]);
+			slab_node_defer(node, slabs[i]);
 	}
-	if (node)
-		node_unlock(s, node, false, &retired);
+	if (shard)
+		shard_unlock(s, node, shard, false, &retired);
 }
 
-void slab_node_retire(struct kmem_cache *s, struct page *page)
+struct slab_shard *slab_node_hold(struct kmem_cache *s, struct page *page)
 {
 	struct kmem_cache_node *node = &s->nodes[page_node(page)];
+	uint32_t state = slab_state(page);
+	struct slab_shard *shard;
+
+	if (slab_state_where(state) != SLAB_ON_NODE)
+		return NULL;
+	shard = &node->shards[slab_state_shard(state)];
+	if (!shard_trylock(s, shard))
+		return NULL;
+	/* The slab may have left the list before. */
+	if (likely(slab_state(page) >> SLAB_WHERE_SHIFT == place_on(shard)))
+		return shard;
+	slab_node_let_go(s, node, shard, NULL);
+	return NULL;
+}
+
+void slab_node_let_go(struct kmem_cache *s, struct kmem_cache_node *node,
+		      struct slab_shard *shard, struct page *empty)
+{
 	struct list_head retired;
 
-	if (!node_lock_if(s, node, false, &retired)) {
-		slab_node_note_missed(node);
-		return;
+	list_init(&retired);
+	if (empty) {
+		if (spare(s, node))
+			__retire(s, shard, empty, &retired);
+		else
+			__note_empty(shard);
 	}
-	if (slab_page_is_of(page, s)) {
-		uint32_t state = slab_state(page);
-
-		if (slab_state_where(state) == SLAB_ON_NODE &&
-		    slab_state_empty(slab_layout(s, page), state)) {
-			if (spare(s, node))
-				__retire(s, node, page, &retired);
-			else
-				__note_empty(node);
-		}
-	}
-	node_unlock(s, node, false, &retired);
+	shard_unlock(s, node, shard, false, &retired);
 }
 
 enum { HARD_CHOICE = 8 }; /* slabs that objects of hardened caches may come from */
@@ -273,79 +277,108 @@ static struct page *choose(const struct kmem_cache *s, const struct list_head *l
 
 /* Takes objects of the slabs on one list into out[0..n); then up to @max further slabs, which
  * the caller has then, if there were objects enough. Lock held. */
-static unsigned int __take_listed(struct kmem_cache *s, struct kmem_cache_node *node,
-				  struct list_head *list, void **out, unsigned int n,
-				  struct page **slabs, unsigned int max, unsigned int *nr_slabs)
+static unsigned int __take_listed(struct kmem_cache *s, struct slab_shard *shard, void **out,
+				  unsigned int n, struct page **slabs, unsigned int max,
+				  unsigned int *nr_slabs)
 {
+	struct list_head *list = &shard->partial;
 	unsigned int got = 0;
 
-	lock_assert_held(&node->lock);
 	while (got < n && !list_empty(list)) {
 		struct page *page = choose(s, list);
 
-		__remove(node, page);
+		__remove(shard, page);
 		got += slab_page_take(s, page, out + got, n - got);
 		slab_event(s, SLAB_ALLOC_FROM_PARTIAL);
 		if (slab_page_leave_if_full(page))
 			continue;
 		if (*nr_slabs < max) {
-			slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+			slab_page_move(page, place_on(shard), SLAB_WITH_CPU);
 			slabs[(*nr_slabs)++] = page;
 		} else {
 			list_add(&page->list, list);
-			__count_partial(node, 1);
+			__count_partial(shard, 1);
 		}
 	}
 	while (got == n && *nr_slabs < max && !list_empty(list)) {
 		struct page *page = list_first_entry(list, struct page, list);
 
-		__remove(node, page);
-		slab_page_move(page, SLAB_ON_NODE, SLAB_WITH_CPU);
+		__remove(shard, page);
+		slab_page_move(page, place_on(shard), SLAB_WITH_CPU);
 		slabs[(*nr_slabs)++] = page;
 	}
 	return got;
 }
 
-/* Takes from this CPU's shard, and from others only what that lacks: whole slabs for the CPU's
- * list come from its own. Lock held. */
-static unsigned int __take_partial(struct kmem_cache *s, struct kmem_cache_node *node,
-				   void **out, unsigned int n, struct page **slabs,
-				   unsigned int max, unsigned int *nr_slabs)
+/* Takes what @take lacks from a shard whose lock this thread has taken, and lets it go. */
+static void take_held(struct kmem_cache *s, struct kmem_cache_node *node,
+		      struct slab_shard *shard, struct slab_node_take *take, unsigned int max)
 {
-	unsigned int own = own_shard(node), got = 0;
+	struct list_head retired;
 
-	for (unsigned int i = 0; i < node->nr_shards && got < n; i++) {
-		struct list_head *list = &node->partial[(own + i) & (node->nr_shards - 1u)];
-
-		if (i) /* no more than the rest of a slab that is begun */
-			max = min_uint(max, *nr_slabs + 1);
-		got += __take_listed(s, node, list, out + got, n - got, slabs, max, nr_slabs);
-	}
-	return got;
+	list_init(&retired);
+	__catch_up(s, node, shard, &retired);
+	take->got += __take_listed(s, shard, take->out + take->got, take->n - take->got,
+				   take->slabs, max, &take->nr_slabs);
+	shard_unlock(s, node, shard, take->may_block, &retired);
 }
 
-unsigned int slab_node_take(struct kmem_cache *s, unsigned int index, void **out,
-			    unsigned int n, struct page **slabs, unsigned int max,
-			    unsigned int *nr_slabs, bool may_block)
+/*
+ * Takes from this CPU's shard, and from others only what that lacks: whole slabs for the CPU's
+ * list come from its own. Result: the first shard that was taken; NULL: none was.
+ */
+static struct slab_shard *take_from_free(struct kmem_cache *s, struct kmem_cache_node *node,
+					 struct slab_node_take *take)
+{
+	unsigned int own = own_shard(node)->index, max = take->max;
+	struct slab_shard *taken = NULL;
+
+	for (unsigned int i = 0; i < node->nr_shards && take->got < take->n; i++) {
+		struct slab_shard *shard = &node->shards[(own + i) & (node->nr_shards - 1u)];
+
+		/* Looks without the lock: a slab that comes at this moment serves the next
+		 * request. */
+		if (!atomic_load_explicit(&shard->nr_partial, memory_order_relaxed) &&
+		    nothing_waits(node, shard))
+			continue;
+		if (i) /* no more than the rest of a slab that is begun */
+			max = min_uint(max, take->nr_slabs + 1);
+		if (shard_trylock(s, shard) ||
+		    (take->may_block && !take->got && lock_spin(&shard->lock)))
+			take_held(s, node, shard, take, max);
+		else if (!taken)
+			taken = shard;
+	}
+	return taken;
+}
+
+void slab_node_take(struct kmem_cache *s, unsigned int index, struct slab_node_take *take)
 {
 	struct kmem_cache_node *node = &s->nodes[index];
-	struct list_head retired;
-	unsigned int got;
+	struct slab_shard *taken;
 
-	debug_assert(index < page_window.nr_nodes);
-	*nr_slabs = 0;
-	/* Looks without the lock: a slab that comes at this moment serves the next request. */
-	if (!slab_node_nr_partial(node) && nothing_waits(node))
-		return 0;
-	if (!node_lock_if(s, node, may_block, &retired))
-		return 0;
-	got = __take_partial(s, node, out, n, slabs, max, nr_slabs);
-	debug_assert(got <= n && *nr_slabs <= max);
-	node_unlock(s, node, may_block, &retired);
-	return got;
+	debug_assert(index < page_window.nr_nodes && take->need <= take->n);
+	debug_assert(take->may_block || !take->need);
+	take->got = take->nr_slabs = 0;
+	taken = take_from_free(s, node, take);
+	if (taken && take->got < take->need && lock_unless_fork(&taken->lock)) {
+		take_held(s, node, taken, take, take->max);
+		taken = NULL;
+	}
+	take->left_some = taken != NULL;
+	debug_assert(take->got <= take->n && take->nr_slabs <= take->max);
 }
 
-/* The sum of @of over all slabs on the list of one node. */
+/* For callers that may wait for the lock. */
+static void shard_lock(struct kmem_cache *s, struct kmem_cache_node *node,
+		       struct slab_shard *shard, struct list_head *retired)
+{
+	list_init(retired);
+	lock(&shard->lock);
+	__catch_up(s, node, shard, retired);
+}
+
+/* The sum of @of over all slabs on the lists of one node. */
 static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 			 size_t (*of)(const struct kmem_cache *s, struct page *page))
 {
@@ -354,11 +387,12 @@ static size_t sum_listed(struct kmem_cache *s, unsigned int index,
 	struct page *page;
 	size_t sum = 0;
 
-	node_lock(s, node, &retired);
-	for_each_shard (list, node)
-		list_for_each_entry (page, list, list)
+	for_each_shard (shard, node) {
+		shard_lock(s, node, shard, &retired);
+		list_for_each_entry (page, &shard->partial, list)
 			sum += of(s, page);
-	node_unlock(s, node, true, &retired);
+		shard_unlock(s, node, shard, true, &retired);
+	}
 	return sum;
 }
 
@@ -387,32 +421,41 @@ size_t slab_node_idle(struct kmem_cache *s, unsigned int index)
 	return sum_listed(s, index, idle_of);
 }
 
+/* The lock keeps the slab for a thread that holds all (slab_node_lock_all). */
 void slab_node_dismiss(struct kmem_cache *s, struct page *page)
 {
 	struct kmem_cache_node *node = &s->nodes[page_node(page)];
+	struct slab_shard *shard = own_shard(node);
 	struct list_head retired;
 
-	node_lock(s, node, &retired);
+	shard_lock(s, node, shard, &retired);
 	__atomic_store_n(&page->cache, NULL, __ATOMIC_RELAXED);
-	node_unlock(s, node, true, &retired);
+	shard_unlock(s, node, shard, true, &retired);
 	slab_page_free(s, page);
 }
 
 /* Takes all empty slabs off the list. */
-static void retire_all(struct kmem_cache *s, struct kmem_cache_node *node)
+static void retire_all(struct kmem_cache *s, struct kmem_cache_node *node,
+		       struct slab_shard *shard)
 {
 	struct list_head retired;
 	struct page *page, *next;
 
-	node_lock(s, node, &retired);
-	/* A slab that becomes empty from here on has its thread wait for the lock, or set
-	 * node->missed. */
-	atomic_store_explicit(&node->may_have_empty, false, memory_order_relaxed);
-	for_each_shard (list, node)
-		list_for_each_entry_safe (page, next, list, list)
-			if (slab_state_empty(slab_layout(s, page), slab_state(page)))
-				__retire(s, node, page, &retired);
-	node_unlock(s, node, true, &retired);
+	shard_lock(s, node, shard, &retired);
+	/* A slab that becomes empty from here on has its thread hold the lock, or set
+	 * shard->missed. */
+	atomic_store_explicit(&shard->may_have_empty, false, memory_order_relaxed);
+	list_for_each_entry_safe (page, next, &shard->partial, list)
+		if (slab_state_empty(slab_layout(s, page), slab_state(page)))
+			__retire(s, shard, page, &retired);
+	shard_unlock(s, node, shard, true, &retired);
+}
+
+/* The list may be long, and programs trim again and again. */
+static bool may_have_empty(const struct kmem_cache_node *node, const struct slab_shard *shard)
+{
+	return !nothing_waits(node, shard) ||
+	       atomic_load_explicit(&shard->may_have_empty, memory_order_relaxed);
 }
 
 size_t slab_node_shrink(struct kmem_cache *s)
@@ -422,13 +465,26 @@ size_t slab_node_shrink(struct kmem_cache *s)
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		struct kmem_cache_node *node = &s->nodes[i];
 
-		/* The list may be long, and programs trim again and again. */
-		if (!s->keeps_slabs &&
-		    (!nothing_waits(node) ||
-		     atomic_load_explicit(&node->may_have_empty, memory_order_relaxed)))
-			retire_all(s, node);
+		for_each_shard (shard, node)
+			if (!s->keeps_slabs && may_have_empty(node, shard))
+				retire_all(s, node, shard);
 		slab_pace_forget(node);
 		remain += atomic_load_explicit(&node->nr_slabs, memory_order_relaxed);
 	}
 	return remain;
+}
+
+void slab_node_lock_all(struct kmem_cache_node *node)
+{
+	for_each_shard (shard, node)
+		if (shard == node->shards)
+			lock(&shard->lock);
+		else
+			lock_another(&shard->lock);
+}
+
+void slab_node_unlock_all(struct kmem_cache_node *node)
+{
+	for_each_shard (shard, node)
+		unlock(&shard->lock);
 }

@@ -71,24 +71,32 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 	return got;
 }
 
-/* Takes objects from slabs on the node's list, and moves some slabs to this CPU's list. Its
- * slabs are not on the stack any more when a new slab is made, and memory reclaimed for it. */
+/*
+ * Takes objects from slabs on the node's lists, and moves some slabs to this CPU's list. Its
+ * slabs are not on the stack any more when a new slab is made, and memory reclaimed for it.
+ * @need, *@left_some: of struct slab_node_take.
+ */
 static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
-					    unsigned int n, bool may_block)
+					    unsigned int n, unsigned int need, bool may_block,
+					    bool *left_some)
 {
 	unsigned int half =
 		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;
 	struct page *slabs[SLAB_PUSH_MAX];
-	unsigned int nr_slabs, got;
+	struct slab_node_take take = { .out = out,
+				       .n = n,
+				       .need = need,
+				       .slabs = slabs,
+				       .max = min_uint(half, SLAB_PUSH_MAX),
+				       .may_block = may_block };
 
-	got = slab_node_take(s, node, out, n, slabs, min_uint(half, SLAB_PUSH_MAX), &nr_slabs,
-			     may_block);
-	debug_assert(got <= n && nr_slabs <= SLAB_PUSH_MAX);
-	if (nr_slabs) {
-		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, nr_slabs);
-		place(s, slabs, nr_slabs);
+	slab_node_take(s, node, &take);
+	if (take.nr_slabs) {
+		slab_count_events(s, SLAB_CPU_PARTIAL_NODE, take.nr_slabs);
+		place(s, slabs, take.nr_slabs);
 	}
-	return got;
+	*left_some = take.left_some;
+	return take.got;
 }
 
 /* Takes objects from new slabs that lie in a row. The slabs that the request leaves go onto
@@ -118,9 +126,9 @@ static unsigned int take_row(struct kmem_cache *s, unsigned int node, void **out
 	return got;
 }
 
-/* Takes objects from new slabs; if no slab can be made, from slabs in stock. */
+/* Takes objects from new slabs; if no slab can be made, with @stock from slabs in stock. */
 static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out,
-			     unsigned int n, gfp_t flags)
+			     unsigned int n, gfp_t flags, bool stock)
 {
 	unsigned int got = 0, more;
 
@@ -134,7 +142,7 @@ static unsigned int take_new(struct kmem_cache *s, unsigned int node, void **out
 		}
 		page = slab_page_new(s, node, flags | __GFP_THISNODE, out + got, n - got,
 				     &more);
-		if (!page && slab_keeps_stock(s) && (page = slab_stock_take(s, node)))
+		if (!page && stock && slab_keeps_stock(s) && (page = slab_stock_take(s, node)))
 			more = slab_page_take(s, page, out + got, n - got);
 		if (!page)
 			break;
@@ -150,17 +158,24 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 			       unsigned int n, unsigned int need, gfp_t flags)
 {
 	unsigned int got = take_from_cpu(s, node, out, n), made;
+	bool may_block = flags & __GFP_DIRECT_RECLAIM, left_some = false;
 
 	debug_assert(got <= n && need <= n && pcpu_gate_depth);
 	if (got < n)
-		got += take_from_node(s, node, out + got, n - got,
-				      flags & __GFP_DIRECT_RECLAIM);
+		got += take_from_node(s, node, out + got, n - got, 0, may_block, &left_some);
+	/* A thread that has lost its CPU may have the lock for long. So no more than what is
+	 * needed comes from a new slab. */
+	if (left_some)
+		n = max_uint(need, got);
 	if (got < n && !(flags & SLAB_NO_NEW)) {
-		made = take_new(s, node, out + got, n - got, flags);
+		made = take_new(s, node, out + got, n - got, flags, !left_some || !may_block);
 		if (need > got && made)
 			slab_count_events(s, SLAB_ALLOC_FROM_NEW, min_uint(need - got, made));
 		got += made;
 	}
+	if (unlikely(got < need && left_some && may_block))
+		got += take_from_node(s, node, out + got, n - got, need - got, may_block,
+				      &left_some);
 	if (got)
 		atomic_fetch_add_explicit(&s->nodes[node].inuse, got, memory_order_relaxed);
 	return got;
@@ -317,27 +332,37 @@ static noinline void prepare(struct put *put, struct page *slab)
 	slab_hand_set(put->hand, slab);
 }
 
-/* After a word of the slab has changed. */
-static noinline void follow(struct put *put, struct page *slab, enum slab_change change)
+/* After a word of the slab has changed: changes the state by @change, and does what that calls
+ * for. */
+static noinline void follow(struct put *put, const struct slab_layout *l, struct page *slab,
+			    uint32_t change)
 {
 	struct kmem_cache *s = put->s;
+	struct slab_shard *shard = NULL;
+	struct page *empty = NULL;
+	uint32_t state;
 
-	switch (change) {
+	/* As soon as the state says so, others may free the slab; not so with the lock. */
+	if (put->to != SLAB_PUT_LATER && slab_state_empty(l, slab_state(slab) + change))
+		shard = slab_node_hold(s, slab);
+	switch (slab_page_changed(l, slab, change, &state)) {
 	case SLAB_UNCHANGED:
 		break;
 	case SLAB_NO_LONGER_FULL:
 		list_slab(s, slab, put->to);
 		break;
 	case SLAB_EMPTY_ON_NODE:
-		if (put->to == SLAB_PUT_LATER)
-			slab_node_note_missed(put->node);
+		if (shard)
+			empty = slab;
 		else
-			slab_node_retire(s, slab);
+			slab_node_note_missed(put->node, slab_state_shard(state));
 		break;
 	case SLAB_OTHERS_FROZEN:
 		slab_event(s, SLAB_FREE_FROZEN);
 		break;
 	}
+	if (shard)
+		slab_node_let_go(s, put->node, shard, empty);
 }
 
 /* After the bits @mask of word @w were set, which was @old. @again: the bits of objects that
@@ -345,10 +370,11 @@ static noinline void follow(struct put *put, struct page *slab, enum slab_change
 static noinline void conclude(struct put *put, const struct slab_layout *l, struct page *slab,
 			      unsigned int w, uint64_t old, uint64_t mask, uint64_t again)
 {
+	uint32_t change = slab_state_change(l, w, old, old | mask);
 	uint64_t twice = old & mask;
 
-	if (slab_word_turns(old, old | mask))
-		follow(put, slab, slab_page_changed(l, slab, w, old, old | mask));
+	if (change)
+		follow(put, l, slab, change);
 	if (unlikely(twice | again)) {
 		put->freed -= (unsigned int)__builtin_popcountll(twice);
 		report_twice(put->s, slab, w, twice | again);

@@ -10,8 +10,7 @@
 
 /*
  * Takes up to @n objects from slabs of @node into out[0..), ascending within a slab; the caller
- * needs @need of them. Without __GFP_DIRECT_RECLAIM it only tries the node's lock. Result: how
- * many.
+ * needs @need of them. Without __GFP_DIRECT_RECLAIM it only tries locks. Result: how many.
  */
 unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **out,
 			       unsigned int n, unsigned int need, gfp_t flags);

@@ -26,9 +26,10 @@
  *   3. If a thread that holds the lock of the slab's list sees avail = whole = all words, then
  *      every object is in the slab, and no thread is between a bit and the state. So the
  *      holder may free the slab. slab_page_changed() tells the thread that makes the state so
- *      while the slab is on a node's list (SLAB_EMPTY_ON_NODE).
+ *      while the slab is listed (SLAB_EMPTY_ON_NODE). That thread may look at the slab again
+ *      only if it held the lock before (slab_node.c).
  *   4. Each thread that is between a bit and the state can make the counts one too low, so
- *      they may be below zero; the bias leaves room for 8192 such threads at once.
+ *      they may be below zero; the bias leaves room for 4096 such threads at once.
  *
  * Memory order, P1 / P2: setting a bit is a release (P1) of what the freeing thread did to the
  * object, and taking bits is an acquire (P2). Setting a bit is an acquire, too: the thread that
@@ -54,10 +55,11 @@
 #include "slab/slab_limit.h"
 #include "slab/slab_pace.h"
 
-static uint32_t pack(int avail, int whole, enum slab_where where)
+static uint32_t pack(int avail, int whole, unsigned int where)
 {
 	debug_assert(whole >= 0 && whole <= avail && avail < (int)SLAB_STATE_BIAS);
-	return ((uint32_t)avail + SLAB_STATE_BIAS) | ((uint32_t)whole + SLAB_STATE_BIAS) << 15 |
+	return ((uint32_t)avail + SLAB_STATE_BIAS) |
+	       ((uint32_t)whole + SLAB_STATE_BIAS) << SLAB_WHOLE_SHIFT |
 	       (uint32_t)where << SLAB_WHERE_SHIFT;
 }
 
@@ -464,8 +466,7 @@ void slab_page_free(struct kmem_cache *s, struct page *page)
 	debug_assert(page_type(page) == PAGE_SLAB);
 	debug_assert(npages == slab_layout(s, page)->npages);
 	debug_assert(slab_state_empty(slab_layout(s, page), slab_state(page)));
-	/* A thread that was told earlier that the slab is empty finds it gone (slab_node.c). */
-	debug_assert(!slab_page_cache(page));
+	debug_assert(!slab_page_cache(page)); /* a look at all slabs finds it gone */
 	PROBE(slab_free, s->name, page_to_virt(page), npages, page_node(page));
 	count_freed(s, &s->nodes[page_node(page)], slab_layout(s, page));
 	if (unlikely(s->ops))
@@ -535,17 +536,17 @@ uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page)
 		avail += bits != 0;
 		whole += bits == slab_word_whole(l, w);
 	}
-	state = pack(avail, whole, slab_state_where(slab_state(page)));
+	state = pack(avail, whole, slab_state(page) >> SLAB_WHERE_SHIFT);
 	atomic_store_explicit(&page->state, state, memory_order_release); /* P3 */
 	return state;
 }
 
-uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to)
+uint32_t slab_page_move(struct page *page, unsigned int from, unsigned int to)
 {
-	uint32_t change = ((uint32_t)to - (uint32_t)from) << SLAB_WHERE_SHIFT;
+	uint32_t change = (to - from) << SLAB_WHERE_SHIFT;
 
 	debug_assert(from != to && to != SLAB_FULL);
-	debug_assert(slab_state_where(slab_state(page)) == from);
+	debug_assert(slab_state(page) >> SLAB_WHERE_SHIFT == from);
 	return atomic_fetch_add_explicit(&page->state, change,
 					 memory_order_acq_rel) + /* P3, P4 */
 	       change;
@@ -568,26 +569,18 @@ bool slab_page_leave_if_full(struct page *page)
 }
 
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
-				   unsigned int w, uint64_t old, uint64_t now)
+				   uint32_t change, uint32_t *state)
 {
-	uint64_t all = slab_word_whole(l, w);
-	uint32_t change = 0, state;
-
-	if (!old)
-		change += SLAB_AVAIL_ONE;
-	if (now == all && old != all)
-		change += SLAB_WHOLE_ONE;
-	if (!change)
-		return SLAB_UNCHANGED;
-	state = alone_fetch_add(&page->state, change, memory_order_acq_rel) +
-		change; /* P3, P4 */
-	switch (slab_state_where(state)) {
+	debug_assert(change);
+	*state = alone_fetch_add(&page->state, change, memory_order_acq_rel) +
+		 change; /* P3, P4 */
+	switch (slab_state_where(*state)) {
 	case SLAB_FULL:
-		return (change & SLAB_AVAIL_ONE) && slab_state_avail(state) == 1
+		return (change & SLAB_AVAIL_ONE) && slab_state_avail(*state) == 1
 			       ? SLAB_NO_LONGER_FULL
 			       : SLAB_UNCHANGED;
 	case SLAB_ON_NODE:
-		return slab_state_empty(l, state) ? SLAB_EMPTY_ON_NODE : SLAB_UNCHANGED;
+		return slab_state_empty(l, *state) ? SLAB_EMPTY_ON_NODE : SLAB_UNCHANGED;
 	default:
 		return SLAB_OTHERS_FROZEN;
 	}
@@ -614,7 +607,7 @@ static noinline no_sanitize_thread bool names(const struct page *page,
 /*
  * Type and pointer match only if the page is the head of a slab of @s, because no other use of
  * the pointer's place holds the address of a cache (struct page). The slab stays one while the
- * caller holds the lock of its list.
+ * caller holds the locks of its node (slab_node_lock_all()).
  *
  * P6: a thread that sees the pointer of a new slab sees no type that the page had before it was
  * handed out for the slab (P5). So a type that says slab is that slab's. P8: with this type it

@@ -10,9 +10,10 @@
 /*
  * A slab's state, one word:
  *
- *   31  30  29             15  14              0
- *   | where | whole           | avail            |   both counts + SLAB_STATE_BIAS
+ *   31    28  27             14  13              0
+ *   | where  | whole           | avail            |   both counts + SLAB_STATE_BIAS
  *
+ * where is of enum slab_where; on the node's list, SLAB_ON_NODE + the shard whose list it is.
  * avail counts the words of the bitmap with a free object, whole the words with no object in
  * use. A thread changes a word first and the counts afterwards; in between the counts may be
  * too high, too low, or below zero.
@@ -21,14 +22,18 @@ enum slab_where {
 	SLAB_FULL, /* on no list; a thread that frees into it will list it */
 	/* On a CPU's list, in stock, on its way to the node's list, or in a thread's hand. */
 	SLAB_WITH_CPU,
-	SLAB_ON_NODE, /* on the node's list */
+	SLAB_ON_NODE, /* on the list of one of the node's shards */
 };
 
-#define SLAB_STATE_BIAS 8192u
+#define SLAB_STATE_BIAS 4096u
 #define SLAB_AVAIL_ONE 1u
-#define SLAB_WHOLE_ONE (1u << 15)
-#define SLAB_WHERE_SHIFT 30
+#define SLAB_WHOLE_SHIFT 14
+#define SLAB_WHOLE_ONE (1u << SLAB_WHOLE_SHIFT)
+#define SLAB_WHERE_SHIFT 28
 #define SLAB_STATE_MASK (SLAB_WHOLE_ONE - 1)
+
+_Static_assert(SLAB_ON_NODE + SLAB_SHARDS_MAX <= 1u << (32 - SLAB_WHERE_SHIFT),
+	       "the state has room for each shard");
 
 static inline int slab_state_avail(uint32_t state)
 {
@@ -37,13 +42,19 @@ static inline int slab_state_avail(uint32_t state)
 
 static inline int slab_state_whole(uint32_t state)
 {
-	return (int)(state >> 15 & SLAB_STATE_MASK) - (int)SLAB_STATE_BIAS;
+	return (int)(state >> SLAB_WHOLE_SHIFT & SLAB_STATE_MASK) - (int)SLAB_STATE_BIAS;
 }
 
 static inline enum slab_where slab_state_where(uint32_t state)
 {
-	debug_assert(state >> SLAB_WHERE_SHIFT <= SLAB_ON_NODE);
-	return (enum slab_where)(state >> SLAB_WHERE_SHIFT);
+	return (enum slab_where)min_uint(state >> SLAB_WHERE_SHIFT, SLAB_ON_NODE);
+}
+
+/* The shard whose list the slab is on, if it is SLAB_ON_NODE. */
+static inline unsigned int slab_state_shard(uint32_t state)
+{
+	debug_assert(slab_state_where(state) == SLAB_ON_NODE);
+	return (state >> SLAB_WHERE_SHIFT) - SLAB_ON_NODE;
 }
 
 static inline uint32_t slab_state(struct page *page)
@@ -141,21 +152,22 @@ bool slab_page_leave_if_full(struct page *page);
 size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page);
 /* Computes the state from the bitmap, which no other thread may change. Result: the state. */
 uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
-/* Changes `where` in the state from @from to @to. Result: the new state. */
-uint32_t slab_page_move(struct page *page, enum slab_where from, enum slab_where to);
+/* Changes `where` in the state from @from to @to, of a listed slab SLAB_ON_NODE + its shard.
+ * Result: the new state. */
+uint32_t slab_page_move(struct page *page, unsigned int from, unsigned int to);
 
 /* The change that a free made to its slab. */
 enum slab_change {
 	SLAB_UNCHANGED,
 	SLAB_NO_LONGER_FULL, /* the caller has the slab now, and must list it */
-	SLAB_EMPTY_ON_NODE,  /* the slab is on the node's list, and is empty now */
+	SLAB_EMPTY_ON_NODE,  /* the slab is on a shard's list, and is empty now */
 	SLAB_OTHERS_FROZEN,  /* nothing to do: a CPU has the slab */
 };
 /*
  * Freeing objects, in two steps. slab_word_put() sets the bits @mask of a word. Result: the
- * word before. If slab_word_turns(), slab_page_changed() follows: word @w was @old, and is
- * @now. Otherwise another thread may free the slab from here. The caller is in a section
- * (base/alone.h).
+ * word before. If slab_word_turns(), slab_page_changed() follows, with the change to the state
+ * (slab_state_change()), unless that is 0. Otherwise another thread may free the slab from
+ * here. The caller is in a section (base/alone.h).
  */
 static always_inline uint64_t slab_word_put(_Atomic uint64_t *word, uint64_t mask)
 {
@@ -176,8 +188,18 @@ static always_inline bool slab_word_turns(uint64_t old, uint64_t now)
 	return unlikely(!old) || unlikely(!(now & (now + 1)));
 }
 
+/* What a state has to change by after word @w was @old, and is @now. */
+static inline uint32_t slab_state_change(const struct slab_layout *l, unsigned int w,
+					 uint64_t old, uint64_t now)
+{
+	uint64_t all = slab_word_whole(l, w);
+
+	return (old ? 0 : SLAB_AVAIL_ONE) + (now == all && old != all ? SLAB_WHOLE_ONE : 0);
+}
+
+/* *@state: the new state. */
 enum slab_change slab_page_changed(const struct slab_layout *l, struct page *page,
-				   unsigned int w, uint64_t old, uint64_t now);
+				   uint32_t change, uint32_t *state);
 
 /*
  * The index of @obj in the slab @page, by arithmetic alone; more than any slab has objects:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This CPU's partial slabs, which it uses without the node's lock: a per-CPU array
+ * This CPU's partial slabs, which it uses without a shard's lock: a per-CPU array
  * (percpu/array.h) of slabs. A thread that takes a slab out has it.
  *
  * The array has slabs of the CPU's own node (slab_objects.c), but for those of threads that

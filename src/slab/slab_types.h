@@ -42,7 +42,7 @@
  *   slab_hand.c       records of frees that did not wait for a fork
  *   slab_stock.c      empty slabs kept for requests that may not wait
  *   slab_partial.c    this CPU's partial slabs
- *   slab_node.c       the node's partial slabs, under the node's lock
+ *   slab_node.c       the node's partial slabs, on a list and under a lock for each shard
  *   slab_page.c       one slab: a run of pages cut into objects, a bitmap of the free
  *   slab_pace.c       how large a new slab is: how many were made and given back lately
  *   slab_limit.c      how many slabs a cache may have
@@ -117,7 +117,7 @@ enum {
 	X(ALLOC_NODE_MISMATCH, alloc_node_mismatch) /* objects of another node than asked */   \
 	X(ALLOC_FAIL, alloc_fail)		    /* requests that failed */                 \
 	X(ALLOC_FROM_NEW, alloc_from_new) /* objects that slabs had to be made for */          \
-	X(NODE_CONTENDED, node_contended) /* times a thread found the node's lock taken */     \
+	X(NODE_CONTENDED, node_contended) /* times a thread found a shard's lock taken */      \
 	X(BARN_GET, barn_get)		  /* refills of arrays from the shared queue */        \
 	X(BARN_GET_FAIL, barn_get_fail)	  /* refills that found the shared queue empty */      \
 	X(BARN_PUT, barn_put)		  /* flushes of arrays to the shared queue */          \
@@ -131,22 +131,32 @@ enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
  * A node's partial slabs are listed by shard: that of the CPU that listed them last. So CPUs
  * take slabs from which they had objects before, and do not divide lines of the processor's
  * cache among each other. Many CPUs have one shard; a hardened cache, which chooses among the
- * slabs of a list, has a single one. Their number is 2^k.
+ * slabs of a list, has a single one, others at least two. Their number is 2^k.
  */
 enum { SLAB_SHARDS_MAX = 8 };
 
+/* One shard. Synchronization: the lock, for plain members; atomic members as they say. */
+struct slab_shard {
+	struct lock lock;
+	struct list_head partial;
+	_Atomic size_t nr_partial; /* written under the lock, read at any time */
+	uint16_t index;
+	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
+	/* False: no slab on the list was empty when it was last walked, or has become so since.
+	 * Written under the lock, relaxed. */
+	_Atomic bool may_have_empty;
+} cacheline_aligned;
+
 /*
  * Invariants, for each slab of the node:
- *   the slab is on a partial list  <=>  its state says SLAB_ON_NODE
+ *   the slab is on the list of shard i  <=>  its state says SLAB_ON_NODE + i
  *   nr_slabs counts all slabs: listed, on CPUs' lists, full, deferred, in stock, in hand
- * Synchronization: the lock, for all plain members; atomic members as they say.
+ * Synchronization: plain members are written once, or as they say; atomic members as they say.
  */
 struct kmem_cache_node {
-	struct lock lock;
 	uint16_t index;
 	uint16_t nr_shards;
-	struct list_head *partial; /* by shard; behind all nodes */
-	_Atomic size_t nr_partial; /* written under the lock, read at any time */
+	struct slab_shard *shards; /* behind all nodes */
 	_Atomic size_t nr_slabs;   /* relaxed */
 	_Atomic size_t nr_small;   /* how many of them have the smaller layout; relaxed */
 	_Atomic size_t nr_large;   /* how many of them have the larger layout; relaxed */
@@ -158,11 +168,7 @@ struct kmem_cache_node {
 	/* The pages of slabs given back of late, and when they were averaged last, ms. */
 	_Atomic uint32_t given_pages, given_since; /* relaxed */
 	_Atomic uint32_t no_row;  /* slabs to be made until a row is tried again; relaxed */
-	struct deferred deferred; /* slabs that are to come onto the list */
-	_Atomic bool missed;	  /* an empty slab was left on the list: the lock was taken */
-	/* False: no slab on the list was empty when it was last walked, or has become so since.
-	 * Written under the lock. */
-	_Atomic bool may_have_empty;
+	struct deferred deferred; /* slabs that are to come onto a shard's list */
 	/* A trim writes which state of the arrays it judged, and the pages that these kept:
 	 * slab_drain.c. Synchronization: the caches lock. */
 	uint64_t judged_of;
@@ -170,7 +176,7 @@ struct kmem_cache_node {
 	/* slab_shared.c: made when a CPU has had objects for it; written once, release. */
 	_Atomic(struct alf_queue *) shared;
 	_Atomic bool wants_shared; /* relaxed */
-};
+} cacheline_aligned;		   /* shards are, and follow */
 
 /* A way of cutting slabs. */
 struct slab_layout {

@@ -88,17 +88,19 @@ static no_sanitize_thread bool verify_slab(struct look *l, struct page *page,
 	return true;
 }
 
-/* Verifies the slabs on one list. Result: their number. Lock held. */
+/* Verifies the slabs on one list. Result: their number. Locks held. */
 static size_t __verify_listed(struct look *l, const struct kmem_cache_node *node,
-			      struct list_head *list)
+			      struct slab_shard *shard)
 {
 	struct page *page;
 	size_t n = 0;
 
-	list_for_each_entry (page, list, list) {
+	list_for_each_entry (page, &shard->partial, list) {
 		n++;
 		if (!verify_slab(l, page, SLAB_ON_NODE))
 			break;
+		if (slab_state_shard(slab_state(page)) != shard->index)
+			wrong_slab(l, page, "is on another shard's list");
 		if (page_node(page) != node->index)
 			wrong_slab(l, page, "is on another node's list");
 	}
@@ -110,12 +112,12 @@ static void verify_node(struct look *l, struct kmem_cache_node *node)
 	size_t partial = 0, before = l->slabs;
 	struct page *page;
 
-	lock(&node->lock);
+	slab_node_lock_all(node);
 	for_each_deferred (page, deferred_look(&node->deferred), deferred)
 		if (!verify_slab(l, page, SLAB_WITH_CPU))
 			break;
-	for_each_shard (list, node)
-		partial += __verify_listed(l, node, list);
+	for_each_shard (shard, node)
+		partial += __verify_listed(l, node, shard);
 	verify_that(l->v, partial == slab_node_nr_partial(node),
 		    "%s, node %u: nr_partial is %zu, the list has %zu slabs", l->what,
 		    node->index, slab_node_nr_partial(node), partial);
@@ -123,7 +125,7 @@ static void verify_node(struct look *l, struct kmem_cache_node *node)
 		    atomic_load_explicit(&node->nr_slabs, memory_order_relaxed) >=
 			    l->slabs - before,
 		    "%s, node %u: more slabs on the list than there are", l->what, node->index);
-	unlock(&node->lock);
+	slab_node_unlock_all(node);
 }
 
 /* verify_slab() reports its findings itself, so there is no text to return. */
@@ -273,8 +275,8 @@ static void verify_one(struct kmem_cache *s, struct verify *v)
 	verify_sum(&l);
 }
 
-/* Verifies the bytes in and around the objects of a slab of a twin. Its node's lock is held, so
- * no thread frees the slab. */
+/* Verifies the bytes in and around the objects of a slab of a twin. Its node's locks are held,
+ * so no thread frees the slab. */
 static void __verify_objects(struct kmem_cache *twin, struct page *page, struct verify *v)
 {
 	char *first = (char *)page_to_virt(page) + twin->pad_left;
@@ -305,10 +307,10 @@ static void verify_twin(struct kmem_cache *twin, struct verify *v)
 			if (!slab_page_is_of(page, twin))
 				continue;
 			node = &twin->nodes[page_node(page)];
-			lock(&node->lock);
+			slab_node_lock_all(node);
 			if (slab_page_is_of(page, twin))
 				__verify_objects(twin, page, v);
-			unlock(&node->lock);
+			slab_node_unlock_all(node);
 		}
 	}
 }
@@ -491,19 +493,26 @@ static bool is_entry(uintptr_t entry)
 	return aside_has(pfn);
 }
 
-/* Whether a slab is on its node's list. If it is on no list, its links may have any value. Lock
+/* Whether a slab is on a shard's list. If it is on no list, its links may have any value. Lock
  * held. */
-static bool __is_linked(const struct kmem_cache_node *node, const struct page *page)
+static bool __is_linked(const struct slab_shard *shard, const struct page *page)
 {
 	const struct list_head *prev = page->list.prev;
 
-	lock_assert_held(&node->lock);
-	return ((prev >= node->partial && prev < node->partial + node->nr_shards) ||
+	lock_assert_held(&shard->lock);
+	return (prev == &shard->partial ||
 		is_entry((uintptr_t)prev - offsetof(struct page, list))) &&
 	       prev->next == &page->list;
 }
 
-/* Tells what is wrong with a slab, listed or not. Its node's lock is held, so no thread frees
+static bool __is_listed(const struct kmem_cache_node *node, struct page *page)
+{
+	unsigned int shard = slab_state_shard(slab_state(page));
+
+	return shard < node->nr_shards && __is_linked(&node->shards[shard], page);
+}
+
+/* Tells what is wrong with a slab, listed or not. Its node's locks are held, so no thread frees
  * it. */
 static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
 {
@@ -513,7 +522,7 @@ static const char *__slab_wrong(struct kmem_cache *s, struct page *page)
 		return "the array map or the places say something else of it";
 	if (where == SLAB_FULL && slab_page_free_objects(s, page))
 		return "is full by its state, but an object is free";
-	if (where == SLAB_ON_NODE && !__is_linked(&s->nodes[page_node(page)], page))
+	if (where == SLAB_ON_NODE && !__is_listed(&s->nodes[page_node(page)], page))
 		return "its state says that it is on the node's list, where it is not";
 	return NULL;
 }
@@ -530,13 +539,13 @@ static void __verify_page(const struct known *known, struct page *page, struct v
 		return;
 	}
 	node = &s->nodes[page_node(page)];
-	lock(&node->lock);
+	slab_node_lock_all(node);
 	if (slab_page_is_of(page, s)) {
 		wrong = __slab_wrong(s, page);
 		if (s->home != s)
 			__verify_objects(s, page, v);
 	}
-	unlock(&node->lock);
+	slab_node_unlock_all(node);
 	if (wrong)
 		verify_found(v, "%s '%s', slab %p: %s", kind_of(s), s->name, page_to_virt(page),
 			     wrong);

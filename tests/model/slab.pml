@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One slab of a cache (src/slab/slab_page.c, slab_node.c): frees that set a bit and then change
- * the state, a taker under the lock of the node's list, slabs that come to the list, leave it
- * empty and are freed, and what becomes of their page: a slab of this cache again, or of
- * another one.
+ * One slab of a cache (src/slab/slab_page.c, slab_node.c, follow() in slab_objects.c): frees that
+ * set a bit and then change the state, a taker under the lock of a shard's list, slabs that come
+ * to a list, leave it empty and are freed, and what becomes of their page: a slab of this cache
+ * again, or of another one.
  *
- * Word 0 of the bitmap has two objects, word 1, if there is one, has one. Each atomic access is a
- * step; so is each read of the page by who was told that it is empty. No empty slab is to be
- * kept (min_partial 0). The lists are a flag: there is one page.
+ * Word 0 of the bitmap has two objects, word 1, if there is one, has one. There are two shards:
+ * the freers are of one each, the taker moves between them (with one word). Each atomic access is a step. No
+ * empty slab is to be kept (min_partial 0). The lists are a number: there is one page.
  *
  * Memory order is the program's: what an object's last user did to it is not followed here.
  */
@@ -21,11 +21,12 @@
 #define ALL(w) (w == 0 -> 3 : 1)
 #define FIRST(w) (w == 0 -> 0 : 2) /* object */
 #define FREERS 2
+#define SHARDS 2
 
 /* where */
 #define FULL 0
 #define WITH_CPU 1
-#define ON_NODE 2
+#define ON_NODE 2 /* + the shard */
 
 /* What the page is. */
 #define NOTHING 0 /* free, or about to be: on somebody's list of retired slabs */
@@ -40,10 +41,11 @@
 byte bits[WORDS];
 short avail, whole;
 byte where = FULL;
-byte cache = OURS; /* as the page entry says */
-byte is = OURS;	   /* as it is */
+byte is = OURS;	   /* what the page is */
 byte generation;   /* of the page: counts its frees, for assertions only */
-bit listed, deferred, missed, locked;
+byte listed;	   /* 0, or 1 + the shard on whose list the slab is */
+bit deferred;
+bit missed[SHARDS], locked[SHARDS];
 bit held[OBJECTS] = 1;
 byte hands; /* threads that are to put the slab onto a list, or took it from one */
 byte finished;
@@ -55,72 +57,64 @@ byte finished;
 #define EMPTY(a, h) (a == WORDS && h == WORDS)
 #endif
 
-inline lock_wait()
+inline lock_wait(k)
 {
-	atomic { !locked -> locked = 1 }
+	atomic { !locked[k] -> locked[k] = 1 }
 }
 
-inline trylock(ok)
+inline trylock(k)
 {
-	atomic { ok = !locked; locked = 1 }
+	atomic { ok = !locked[k]; locked[k] = 1 }
 }
 
 /* Under the lock. The slab is freed after it. */
-inline __retire()
+inline __retire(k)
 {
 	atomic {
-		assert(listed && is == OURS);
+		assert(locked[k] && listed == 1 + k && is == OURS);
 		listed = 0;
-#ifndef MUTANT_RETIRE_SAYS_NOTHING
-		where = WITH_CPU;
-#ifndef MUTANT_RETIRE_KEEPS_CACHE
-		cache = NOTHING;
-#endif
-#endif
 		retired = 1
 	}
 }
 
 /* Under the lock. */
-inline __add()
+inline __add(k)
 {
 	atomic {
-		assert(!listed && is == OURS && where == WITH_CPU);
+		assert(locked[k] && !listed && is == OURS && where == WITH_CPU);
 		assert(hands == 1);
 		hands--;
-		listed = 1;
+		listed = 1 + k;
 #ifdef MUTANT_ADD_LOOKS_BEFORE
 		a = avail; h = whole
 #endif
 	}
 	atomic {
-		where = ON_NODE;
+		where = ON_NODE + k;
 #ifndef MUTANT_ADD_LOOKS_BEFORE
 		a = avail; h = whole
 #endif
 	}
 	if
-	:: EMPTY(a, h) -> __retire()
+	:: EMPTY(a, h) -> __retire(k)
 	:: else
 	fi
 }
 
-inline __catch_up()
+inline __catch_up(k)
 {
 	if
-	:: deferred ->
-		atomic { deferred = 0; hands++ }
-		__add()
+	:: atomic { deferred -> deferred = 0; hands++ }
+		__add(k)
 	:: else
 	fi;
 	if
-	:: missed ->
-		missed = 0;
+	:: atomic { missed[k] -> missed[k] = 0 }
 		if
-		:: listed ->
+		:: listed == 1 + k ->
 			atomic { a = avail; h = whole }
 			if
-			:: EMPTY(a, h) -> __retire()
+			:: EMPTY(a, h) -> __retire(k)
 			:: else
 			fi
 		:: else
@@ -129,10 +123,10 @@ inline __catch_up()
 	fi
 }
 
-inline unlock()
+inline unlock(k)
 {
-	__catch_up();
-	locked = 0;
+	__catch_up(k);
+	locked[k] = 0;
 	if
 	:: retired ->
 		atomic {
@@ -148,48 +142,16 @@ inline unlock()
 
 inline node_add()
 {
-	trylock(ok);
+	k = own;
+	trylock(k);
 	if
-	:: ok -> __catch_up(); __add(); unlock()
+	:: ok -> __catch_up(k); __add(k); unlock(k)
 	:: else ->
 		atomic {
 			assert(!deferred && !listed && hands == 1);
 			hands--;
 			deferred = 1
 		}
-	fi
-}
-
-inline node_retire()
-{
-	trylock(ok);
-	if
-	:: !ok ->
-#ifndef MUTANT_NEVER_MISSED
-		missed = 1
-#else
-		skip
-#endif
-	:: else ->
-		__catch_up();
-#ifdef MUTANT_RETIRE_BLINDLY
-		if
-		:: listed -> __retire()
-		:: else
-		fi;
-#else
-		/* Two looks: the page may be anybody's. */
-		if
-		:: cache == OURS ->
-			atomic { a = avail; h = whole; place = where }
-			if
-			:: place == ON_NODE && EMPTY(a, h) -> __retire()
-			:: else
-			fi
-		:: else
-		fi;
-#endif
-		unlock()
 	fi
 }
 
@@ -206,27 +168,84 @@ inline set_bit(o, w)
 	}
 }
 
+/* As slab_node_hold(): @held says whether this thread has the lock of shard @k, on whose list the
+ * slab is. */
+inline hold(da, dh)
+{
+	held_shard = 0;
+	atomic { SAME; a = avail + da; h = whole + dh; place = where }
+	if
+	:: EMPTY(a, h) && place >= ON_NODE ->
+		k = place - ON_NODE;
+		trylock(k);
+		if
+		:: ok ->
+#ifdef MUTANT_HOLD_LOOKS_ONCE
+			held_shard = 1
+#else
+			atomic { SAME; place = where }
+			if
+			:: place == ON_NODE + k -> held_shard = 1
+			:: else -> unlock(k)
+			fi
+#endif
+		:: else
+		fi
+	:: else
+	fi
+}
+
 inline change_state(o, w, seen)
 {
 	what = UNCHANGED;
+	held_shard = 0;
 	if
 	:: seen == 0 || ((seen | (1 << (o - FIRST(w)))) == ALL(w)) ->
+#ifdef MUTANT_RETIRES_WITHOUT_HOLD
+		held_shard = 0;
+#else
+		hold((seen == 0), ((seen | (1 << (o - FIRST(w)))) == ALL(w)));
+#endif
 		atomic {
 			SAME;
 			avail = avail + (seen == 0);
 			whole = whole + ((seen | (1 << (o - FIRST(w)))) == ALL(w));
+			place = where;
 			if
 #ifdef MUTANT_LISTS_WHERE_ANY
 			:: where == FULL && seen == 0 && avail > 0 -> what = NO_LONGER_FULL
 #else
 			:: where == FULL && seen == 0 && avail == 1 -> what = NO_LONGER_FULL
 #endif
-			:: where == ON_NODE && EMPTY(avail, whole) -> what = EMPTY_ON_NODE
+			:: where >= ON_NODE && EMPTY(avail, whole) -> what = EMPTY_ON_NODE
 			:: else
 			fi;
 			hands = hands + (what == NO_LONGER_FULL)
 		}
 	:: else
+	fi
+}
+
+/* After a free has made a listed slab empty. */
+inline emptied()
+{
+#ifdef MUTANT_RETIRES_WITHOUT_HOLD
+	/* The lock is taken only now: the page may be anything. */
+	if
+	:: !held_shard ->
+		k = place - ON_NODE;
+		trylock(k);
+		held_shard = ok
+	:: else
+	fi;
+#endif
+	if
+	:: held_shard -> __retire(k)
+#ifndef MUTANT_NEVER_MISSED
+	:: else -> missed[place - ON_NODE] = 1
+#else
+	:: else
+#endif
 	fi
 }
 
@@ -254,7 +273,11 @@ inline free_object(o)
 			where = WITH_CPU
 		}
 		node_add()
-	:: what == EMPTY_ON_NODE -> node_retire()
+	:: what == EMPTY_ON_NODE -> emptied()
+	:: else
+	fi;
+	if
+	:: held_shard -> unlock(k)
 	:: else
 	fi
 }
@@ -336,14 +359,15 @@ inline leave_if_full(left)
 	od
 }
 
-/* As __take_partial(): under the lock, and then perhaps the slab in hand. */
+/* As slab_node_take(): under the lock of one shard, and then perhaps the slab in hand. */
 inline take_listed()
 {
 	keep = 0;
-	lock_wait();
-	__catch_up();
+	k = own;
+	lock_wait(k);
+	__catch_up(k);
 	if
-	:: listed ->
+	:: listed == 1 + k ->
 #ifdef MUTANT_LEAVE_BEFORE_REMOVE
 		take(n);
 		leave_if_full(left);
@@ -355,13 +379,13 @@ inline take_listed()
 #endif
 		if
 		:: left
-		:: !left -> listed = 1
+		:: !left -> listed = 1 + k
 		:: !left ->
-			atomic { assert(where == ON_NODE); where = WITH_CPU; hands++; keep = 1 }
+			atomic { assert(where == ON_NODE + k); where = WITH_CPU; hands++; keep = 1 }
 		fi
 	:: else
 	fi;
-	unlock();
+	unlock(k);
 	/* Some more of it while it is with the CPU, and then to the node. */
 	if
 	:: keep ->
@@ -393,8 +417,7 @@ inline new_slab()
 #endif
 		held[0] = 1;
 		took = took | 1;
-		hands++;
-		cache = OURS
+		hands++
 	};
 		node_add()
 	:: else
@@ -413,13 +436,17 @@ inline free_taken()
 	od
 }
 
-#define FREE_LOCALS byte w, old, mine, what, place; short a, h; bit ok, retired
+#define FREE_LOCALS                                                                            \
+	byte w, old, mine, what, place, k, own;                                                \
+	short a, h;                                                                            \
+	bit ok, retired, held_shard
 
 proctype freer(byte first, last)
 {
 	FREE_LOCALS;
 	byte o = first;
 
+	own = (first > 0);
 	do
 	:: o <= last -> free_object(o); o++
 	:: else -> break
@@ -437,6 +464,12 @@ proctype taker()
 	do
 	:: i < ROUNDS ->
 		i++;
+#if WORDS == 1
+		if
+		:: own = 0
+		:: own = 1
+		fi;
+#endif
 		if
 		:: n = 1
 		:: n = 2
@@ -461,7 +494,7 @@ proctype other()
 	bit again;
 
 	do
-	:: atomic { is == NOTHING -> is = OTHERS; cache = OTHERS };
+	:: atomic { is == NOTHING -> is = OTHERS };
 		atomic {
 			where = ON_NODE;
 			avail = WORDS;
@@ -502,15 +535,15 @@ active proctype main()
 	}
 	finished == FREERS + 1;
 	atomic {
-		assert(!locked && !hands);
+		assert(!locked[0] && !locked[1] && !hands);
 		if
 		:: is == OURS ->
 			/* All objects were freed: it is empty. */
 			check_words();
 			assert(avail == n && whole == nr && ALL_THERE);
-			assert(listed + deferred == 1);
-			assert(where == (listed -> ON_NODE : WITH_CPU));
-			assert(deferred || missed)
+			assert((listed > 0) + deferred == 1);
+			assert(where == (listed -> ON_NODE + listed - 1 : WITH_CPU));
+			assert(deferred || missed[listed - 1])
 		:: else -> assert(!listed && !deferred)
 		fi
 	}

@@ -7,7 +7,7 @@
 #include "layer/layer.h"
 
 const unsigned int shim_rank_stop = LOCK_RANK_STOP;
-const unsigned int shim_rank_node = LOCK_RANK_NODE;
+const unsigned int shim_rank_shard = LOCK_RANK_SHARD;
 const unsigned int shim_rank_percpu = LOCK_RANK_PERCPU;
 const unsigned int shim_rank_zone = LOCK_RANK_ZONE;
 

@@ -13,7 +13,7 @@ struct shim_lock;
 struct shim_once;
 
 /* Some ranks in lock order, outermost first. */
-extern const unsigned int shim_rank_stop, shim_rank_node, shim_rank_percpu, shim_rank_zone;
+extern const unsigned int shim_rank_stop, shim_rank_shard, shim_rank_percpu, shim_rank_zone;
 
 struct shim_lock *shim_lock_new(unsigned int rank);
 void shim_lock_delete(struct shim_lock *l);

@@ -28,7 +28,7 @@ Lock make(unsigned rank)
 
 TEST(LockTest, ExcludesThreads)
 {
-	Lock l = make(shim_rank_node);
+	Lock l = make(shim_rank_shard);
 	unsigned counter = 0, each = 200000 / kSlow;
 	{
 		Threads t(4, [&](unsigned) {
@@ -44,7 +44,7 @@ TEST(LockTest, ExcludesThreads)
 
 TEST(LockTest, WaitersAreWoken)
 {
-	Lock l = make(shim_rank_node);
+	Lock l = make(shim_rank_shard);
 	std::atomic<int> waiting{ 0 }, got{ 0 };
 
 	for (int round = 0; round < 20; round++) {
@@ -96,7 +96,7 @@ TEST(LockTest, AnUnlockWakesAWaiter)
 		GTEST_SKIP() << "the sanitizer wakes threads of its own";
 	pid_t child = fork();
 	if (!child) {
-		Lock l = make(shim_rank_node);
+		Lock l = make(shim_rank_shard);
 
 		shim_lock(l.get());
 		std::thread waiter([&] {
@@ -121,7 +121,7 @@ TEST(LockTest, AnUnlockWakesAWaiter)
 
 TEST(LockTest, TrylockNeverWaits)
 {
-	Lock l = make(shim_rank_node);
+	Lock l = make(shim_rank_shard);
 
 	EXPECT_TRUE(shim_trylock(l.get()));
 	std::thread([&] {
@@ -137,7 +137,7 @@ TEST(LockTest, TrylockNeverWaits)
 
 TEST(LockTest, TrylockExcludesThreads)
 {
-	Lock l = make(shim_rank_node);
+	Lock l = make(shim_rank_shard);
 	unsigned counter = 0;
 	std::atomic<unsigned> successes{ 0 };
 	{
@@ -218,7 +218,7 @@ TEST(LockTest, RegistryWithForks)
 	{
 		Threads t(2, [&](unsigned id) {
 			while (!stop) {
-				Lock l = make(id ? shim_rank_node : shim_rank_percpu);
+				Lock l = make(id ? shim_rank_shard : shim_rank_percpu);
 
 				shim_lock_register(l.get());
 				shim_lock_register(l.get()); /* once is enough */
@@ -255,7 +255,7 @@ void look_in_handler(int)
 
 TEST(LockTest, HandlersSeeThatTheirThreadIsAHolder)
 {
-	Lock held = make(shim_rank_node), other = make(shim_rank_zone);
+	Lock held = make(shim_rank_shard), other = make(shim_rank_zone);
 
 	handler.held = held.get();
 	handler.other = other.get();
@@ -285,7 +285,7 @@ void wait_in_handler(int)
 /* Better than to stand still for ever. */
 TEST(LockDeathTest, AHandlerThatWaitsForItsOwnThreadIsReported)
 {
-	Lock held = make(shim_rank_node);
+	Lock held = make(shim_rank_shard);
 
 	handler.held = held.get();
 	EXPECT_DEATH(
@@ -300,7 +300,7 @@ TEST(LockDeathTest, AHandlerThatWaitsForItsOwnThreadIsReported)
 /* A fork of another thread that does not end. */
 TEST(LockTest, NobodyWaitsForAForkForEver)
 {
-	Lock l = make(shim_rank_node), busy = make(shim_rank_zone);
+	Lock l = make(shim_rank_shard), busy = make(shim_rank_zone);
 
 	shim_lock_register(l.get());
 	shim_fork_prepare();
@@ -397,14 +397,14 @@ class LockOrderDeathTest : public ::testing::Test
 
 TEST_F(LockOrderDeathTest, WrongOrderIsReported)
 {
-	Lock node = make(shim_rank_node), zone = make(shim_rank_zone);
+	Lock node = make(shim_rank_shard), zone = make(shim_rank_zone);
 
 	EXPECT_DEATH(
 		{
 			shim_lock(zone.get());
 			shim_lock(node.get());
 		},
-		"^ukmem: lock order: taking 'node' while holding 'zone'\n$");
+		"^ukmem: lock order: taking 'shard' while holding 'zone'\n$");
 	shim_lock(node.get());
 	shim_lock(zone.get());
 	shim_unlock(node.get());
@@ -413,28 +413,28 @@ TEST_F(LockOrderDeathTest, WrongOrderIsReported)
 
 TEST_F(LockOrderDeathTest, TwoOfOneRankAreReported)
 {
-	Lock a = make(shim_rank_node), b = make(shim_rank_node);
+	Lock a = make(shim_rank_shard), b = make(shim_rank_shard);
 
 	EXPECT_DEATH(
 		{
 			shim_lock(a.get());
 			shim_lock(b.get());
 		},
-		"^ukmem: lock order: taking 'node' while holding 'node'\n$");
+		"^ukmem: lock order: taking 'shard' while holding 'shard'\n$");
 }
 
 TEST_F(LockOrderDeathTest, ReleaseOfWhatIsNotHeldIsReported)
 {
-	Lock l = make(shim_rank_node);
+	Lock l = make(shim_rank_shard);
 
 	EXPECT_DEATH(shim_unlock(l.get()),
-		     "^ukmem: lock order: releasing 'node', which is not held\n$");
+		     "^ukmem: lock order: releasing 'shard', which is not held\n$");
 }
 
 /* Trying cannot deadlock, so it is allowed anywhere. */
 TEST_F(LockOrderDeathTest, TryingIsNoOrder)
 {
-	Lock node = make(shim_rank_node), zone = make(shim_rank_zone);
+	Lock node = make(shim_rank_shard), zone = make(shim_rank_zone);
 
 	shim_lock(zone.get());
 	EXPECT_TRUE(shim_trylock(node.get()));
@@ -448,13 +448,13 @@ TEST_F(LockOrderDeathTest, TryingIsNoOrder)
  */
 TEST_F(LockOrderDeathTest, HandlersMayTryALockOfARankThatIsHeld)
 {
-	Lock held = make(shim_rank_node), tried = make(shim_rank_node);
+	Lock held = make(shim_rank_shard), tried = make(shim_rank_shard);
 
 	shim_lock(held.get());
 	EXPECT_TRUE(shim_trylock(tried.get()));
 	shim_unlock(tried.get());
 	shim_unlock(held.get());
-	EXPECT_DEATH(shim_unlock(held.get()), "releasing 'node', which is not held\n$");
+	EXPECT_DEATH(shim_unlock(held.get()), "releasing 'shard', which is not held\n$");
 }
 
 struct OnceDeleter {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* CPUs have slabs of their own where they can: partial slabs by shard (slab/slab_node.c), and
- * the shared queue for objects that one CPU allocates and another one frees. */
+ * the shared queue for objects that one CPU allocates and another one frees. A thread that has
+ * a shard's lock, and does not go on, stops nobody. */
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <set>
 
@@ -28,6 +30,69 @@ class SlabShardTest : public TwoCpus
 			kmem_cache_free(s, all[k]);
 		ASSERT_TRUE(shim_slab_drain(s));
 	}
+
+	/* Allocates 2 x @n objects, and frees half of each @n on a CPU of its own. */
+	void make_partial(struct kmem_cache *s, size_t n)
+	{
+		ASSERT_EQ(kmem_cache_attr_store(s, "cpu_partial", "0"), 0);
+		move_to(0);
+		for (auto &objects : objects_)
+			objects = take_objects(s, n);
+		ASSERT_TRUE(shim_slab_drain(s)); /* what the array has ready is of either's */
+		for (unsigned i = 0; i < 2; i++)
+			free_half(s, i, objects_[i]);
+	}
+	void free_rest(struct kmem_cache *s, unsigned i)
+	{
+		for (size_t k = 1; k < objects_[i].size(); k += 2)
+			kmem_cache_free(s, objects_[i][k]);
+	}
+
+	std::vector<void *> objects_[2];
+};
+
+/* The shards on whose lists slabs are. */
+std::vector<unsigned> used_shards(struct kmem_cache *s)
+{
+	std::vector<unsigned> used;
+
+	for (unsigned k = 0; k < shim_nr_shards(s, 0); k++)
+		if (shim_shard_partial(s, 0, k))
+			used.push_back(k);
+	return used;
+}
+
+/* A thread that has the locks of some shards, and stands still. */
+class Holder
+{
+      public:
+	Holder(struct kmem_cache *s, std::vector<unsigned> shards)
+	    : thread_([this, s, shards] {
+		      for (unsigned k : shards)
+			      EXPECT_TRUE(shim_shard_trylock(s, 0, k));
+		      stage_ = 1;
+		      while (stage_ != 2)
+			      usleep(100);
+		      for (unsigned k : shards)
+			      shim_shard_unlock(s, 0, k);
+	      })
+	{
+		while (stage_ != 1)
+			usleep(100);
+	}
+	~Holder()
+	{
+		let_go();
+		thread_.join();
+	}
+	void let_go()
+	{
+		stage_ = 2;
+	}
+
+      private:
+	std::atomic<int> stage_{ 0 };
+	std::thread thread_;
 };
 
 std::set<void *> slabs_of(const std::vector<void *> &objects)
@@ -54,35 +119,133 @@ constexpr size_t kSlabs = 40;
 TEST_F(SlabShardTest, ACpuTakesItsOwnSlabsFirst)
 {
 	Cache s("shards", 256);
-
-	ASSERT_EQ(kmem_cache_attr_store(s, "cpu_partial", "0"), 0);
-	move_to(0);
 	const size_t n = kSlabs * geometry_of(s).objects;
-	std::vector<void *> half[2] = { take_objects(s, n), take_objects(s, n) };
-	std::set<void *> own[2];
 
-	ASSERT_TRUE(shim_slab_drain(s)); /* what the array has ready is of either's slabs */
-	for (unsigned i = 0; i < 2; i++) {
-		own[i] = slabs_of(half[i]);
-		free_half(s, i, half[i]);
-	}
+	make_partial(s, n);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	std::vector<void *> got[2];
 	for (unsigned i = 0; i < 2; i++) {
 		move_to(i);
 		got[i] = take_objects(s, n / 4);
-		EXPECT_GE(count_in(own[i], got[i]), n / 4 - geometry_of(s).objects) << i;
+		EXPECT_GE(count_in(slabs_of(objects_[i]), got[i]),
+			  n / 4 - geometry_of(s).objects)
+			<< i;
 	}
 	auto rest = take_objects(s, n / 3);
-	EXPECT_GT(count_in(own[0], rest), 0u);
+	EXPECT_GT(count_in(slabs_of(objects_[0]), rest), 0u);
 	EXPECT_EQ(slab_counts_of(s).slabs, slabs) << "made although others had some";
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 	free_objects(s, rest);
 	for (unsigned i = 0; i < 2; i++) {
 		free_objects(s, got[i]);
-		for (size_t k = 1; k < half[i].size(); k += 2)
-			kmem_cache_free(s, half[i][k]);
+		free_rest(s, i);
 	}
+	expect_nothing_left(s);
+}
+
+/* Whichever of two shards a thread has that stands still, a request takes from the other one,
+ * and makes no slab: not even for what would fill its array. */
+TEST_F(SlabShardTest, ARequestPassesByATakenShard)
+{
+	Cache s("passes", 256);
+
+	make_partial(s, kSlabs * geometry_of(s).objects);
+	const uint64_t slabs = slab_counts_of(s).slabs;
+	const auto used = used_shards(s);
+	ASSERT_EQ(used.size(), 2u);
+	std::vector<void *> got;
+	for (unsigned k : used) {
+		const size_t before = shim_shard_partial(s, 0, k);
+		Holder holder(s, { k });
+
+		for (unsigned i = 0; i < 100; i++)
+			got.push_back(kmem_cache_alloc(s, GFP_KERNEL));
+		EXPECT_EQ(shim_shard_partial(s, 0, k), before);
+		EXPECT_EQ(slab_counts_of(s).slabs, slabs);
+		ASSERT_TRUE(shim_slab_drain(s));
+	}
+	EXPECT_EQ(count_in(slabs_of(objects_[0]), got) + count_in(slabs_of(objects_[1]), got),
+		  got.size());
+	free_objects(s, got);
+	free_rest(s, 0);
+	free_rest(s, 1);
+	expect_nothing_left(s);
+}
+
+/* Where all are taken it makes one slab, for what it needs, and waits for nobody. */
+TEST_F(SlabShardTest, MakesASlabRatherThanWait)
+{
+	Cache s("makes", 256);
+
+	make_partial(s, kSlabs * geometry_of(s).objects);
+	const uint64_t slabs = slab_counts_of(s).slabs;
+	void *p;
+	{
+		Holder holder(s, used_shards(s));
+
+		p = kmem_cache_alloc(s, GFP_KERNEL);
+		EXPECT_EQ(slab_counts_of(s).slabs, slabs + 1);
+		EXPECT_EQ(slab_counts_of(s).cached, 0u) << "there is no hurry for these";
+	}
+	kmem_cache_free(s, p);
+	free_rest(s, 0);
+	free_rest(s, 1);
+	expect_nothing_left(s);
+}
+
+/* Where no slab may be made, it waits, and leaves the stock to those that cannot. */
+TEST_F(SlabShardTest, WaitsForATakenShardAtTheLimit)
+{
+	Cache s("waits", 256);
+
+	make_partial(s, kSlabs * geometry_of(s).objects);
+	ASSERT_EQ(kmem_cache_set_stock(s, 1), 0);
+	const uint64_t slabs = slab_counts_of(s).slabs;
+	ASSERT_EQ(kmem_cache_set_limit(s, slabs * geometry_of(s).objects, 60), 0);
+	Holder holder(s, used_shards(s));
+	std::thread later([&] {
+		usleep(20000);
+		holder.let_go();
+	});
+	void *p = kmem_cache_alloc(s, GFP_KERNEL);
+	EXPECT_NE(p, nullptr);
+	EXPECT_EQ(slab_counts_of(s).slabs, slabs);
+	EXPECT_GT(kmem_cache_stock(s), 0u) << "taken for want of a lock";
+	later.join();
+	kmem_cache_free(s, p);
+	ASSERT_EQ(kmem_cache_set_stock(s, 0), 0);
+	free_rest(s, 0);
+	free_rest(s, 1);
+	expect_nothing_left(s);
+}
+
+/* An empty slab leaves as long as nobody has the lock of its own shard; else later. */
+TEST_F(SlabShardTest, EmptySlabsLeaveWhereNobodyHasTheirShard)
+{
+	Cache s("leaves", 256);
+
+	ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
+	make_partial(s, kSlabs * geometry_of(s).objects);
+	const auto used = used_shards(s);
+	ASSERT_EQ(used.size(), 2u);
+	const size_t own = shim_shard_partial(s, 0, used[0]);
+	/* Which of the two CPUs has which shard depends on the machine. */
+	const unsigned i = shim_slab_shard(objects_[0][1]) == used[0] ? 0 : 1;
+	{
+		Holder holder(s, { used[1] });
+
+		free_rest(s, i);
+		ASSERT_TRUE(shim_slab_drain(s));
+		EXPECT_LE(shim_shard_partial(s, 0, used[0]), own / 10);
+		const size_t others = shim_shard_partial(s, 0, used[1]);
+		free_rest(s, 1 - i);
+		ASSERT_TRUE(shim_slab_drain(s));
+		EXPECT_EQ(shim_shard_partial(s, 0, used[1]), others);
+		EXPECT_GE(others, kSlabs / 2);
+	}
+	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
+	ASSERT_TRUE(shim_slab_drain(s));
+	EXPECT_EQ(slab_counts_of(s).slabs, 0u);
 	expect_nothing_left(s);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab_shim.h"
 
+#include <limits.h>
+
 #include "kmalloc/kmalloc.h"
 #include "kmalloc/large.h"
 #include "percpu/array_stop.h"
@@ -87,14 +89,47 @@ struct kmem_cache *shim_slab_cache_of(const void *obj)
 	return slab_cache_of(obj);
 }
 
+bool shim_shard_trylock(struct kmem_cache *s, unsigned int node, unsigned int shard)
+{
+	return shard < s->nodes[node].nr_shards && trylock(&s->nodes[node].shards[shard].lock);
+}
+
+void shim_shard_unlock(struct kmem_cache *s, unsigned int node, unsigned int shard)
+{
+	unlock(&s->nodes[node].shards[shard].lock);
+}
+
 bool shim_node_trylock(struct kmem_cache *s, unsigned int node)
 {
-	return trylock(&s->nodes[node].lock);
+	for (unsigned int i = 0; i < s->nodes[node].nr_shards; i++)
+		if (!shim_shard_trylock(s, node, i)) {
+			while (i--)
+				shim_shard_unlock(s, node, i);
+			return false;
+		}
+	return true;
 }
 
 void shim_node_unlock(struct kmem_cache *s, unsigned int node)
 {
-	unlock(&s->nodes[node].lock);
+	slab_node_unlock_all(&s->nodes[node]);
+}
+
+unsigned int shim_nr_shards(struct kmem_cache *s, unsigned int node)
+{
+	return s->nodes[node].nr_shards;
+}
+
+size_t shim_shard_partial(struct kmem_cache *s, unsigned int node, unsigned int shard)
+{
+	return s->nodes[node].shards[shard].nr_partial;
+}
+
+unsigned int shim_slab_shard(const void *obj)
+{
+	uint32_t state = slab_state(slab_head(page_of(obj)));
+
+	return slab_state_where(state) == SLAB_ON_NODE ? slab_state_shard(state) : UINT_MAX;
 }
 
 unsigned int shim_slab_deferred(struct kmem_cache *s)
@@ -181,11 +216,6 @@ bool shim_slab_drain(struct kmem_cache *s)
 void *shim_slab_base(const void *obj)
 {
 	return page_to_virt(slab_head(page_of(obj)));
-}
-
-void shim_slab_retire(struct kmem_cache *s, const void *obj)
-{
-	slab_node_retire(s, slab_head(page_of(obj)));
 }
 
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg)

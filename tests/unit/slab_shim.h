@@ -37,9 +37,17 @@ const char *shim_slab_name(const struct kmem_cache *s);
 const char *shim_slab_wrong(struct kmem_cache *s);
 struct kmem_cache *shim_slab_cache_of(const void *obj);
 bool shim_slab_drain(struct kmem_cache *s);
-/* Holds a node's lock as another thread would, without looking after what was deferred. */
+/* Holds the locks of a node, or one shard's, as another thread would, without looking after
+ * what was deferred. */
+bool shim_shard_trylock(struct kmem_cache *s, unsigned int node, unsigned int shard);
+void shim_shard_unlock(struct kmem_cache *s, unsigned int node, unsigned int shard);
 bool shim_node_trylock(struct kmem_cache *s, unsigned int node);
 void shim_node_unlock(struct kmem_cache *s, unsigned int node);
+unsigned int shim_nr_shards(struct kmem_cache *s, unsigned int node);
+/* The slabs on a shard's list. */
+size_t shim_shard_partial(struct kmem_cache *s, unsigned int node, unsigned int shard);
+/* The shard on whose list the slab of @obj is; UINT_MAX: it is on none. */
+unsigned int shim_slab_shard(const void *obj);
 /* Slabs that wait for a holder of their node's lock. Nothing else may go on. */
 unsigned int shim_slab_deferred(struct kmem_cache *s);
 enum shim_event {
@@ -70,8 +78,6 @@ bool shim_while_stopped(struct kmem_cache *s, void (*meanwhile)(void *arg), void
 unsigned int shim_cpu_partial_slabs(const struct kmem_cache *s);
 /* The first byte of the slab @obj is in. */
 void *shim_slab_base(const void *obj);
-/* What a thread does last that has emptied the slab at @obj while it was on the node's list. */
-void shim_slab_retire(struct kmem_cache *s, const void *obj);
 void shim_for_each_cache(void (*fn)(struct kmem_cache *s, void *arg), void *arg);
 
 /* Caches of the reserve in use; requests that found none. */

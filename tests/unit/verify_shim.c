@@ -17,9 +17,9 @@
 static struct page *listed_slab(struct kmem_cache *s)
 {
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++)
-		for_each_shard (list, &s->nodes[i])
-			if (!list_empty(list))
-				return list_first_entry(list, struct page, list);
+		for_each_shard (shard, &s->nodes[i])
+			if (!list_empty(&shard->partial))
+				return list_first_entry(&shard->partial, struct page, list);
 	return NULL;
 }
 
@@ -192,7 +192,7 @@ bool shim_break(struct kmem_cache *s, enum shim_breakage what)
 		s->nodes[0].inuse++;
 		return true;
 	case SHIM_BREAK_NR_PARTIAL:
-		s->nodes[0].nr_partial++;
+		s->nodes[0].shards[0].nr_partial++;
 		return true;
 	case SHIM_BREAK_ARRAY_OBJECT:
 		return break_array(s, false);
@@ -208,6 +208,8 @@ bool shim_break(struct kmem_cache *s, enum shim_breakage what)
 	case SHIM_BREAK_ON_NODE:
 		return break_state(find_slab(s, SLAB_FULL, false),
 				   (uint32_t)SLAB_ON_NODE << SLAB_WHERE_SHIFT);
+	case SHIM_BREAK_SHARD:
+		return break_state(listed_slab(s), 1u << SLAB_WHERE_SHIFT);
 	case SHIM_BREAK_PLACE:
 		return break_map(s, true);
 	case SHIM_BREAK_ARRAY_MAP:

@@ -168,6 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
 		Breakage{ SHIM_BREAK_BLOCK_ORDER, "is on the list of another order" },
 		Breakage{ SHIM_BREAK_FULL_SLAB, "is full by its state, but an object is free" },
 		Breakage{ SHIM_BREAK_ON_NODE, "is on the node's list, where it is not" },
+		Breakage{ SHIM_BREAK_SHARD, "is on another shard's list" },
 		Breakage{ SHIM_BREAK_PLACE, "the array map or the places say something else" },
 		Breakage{ SHIM_BREAK_ARRAY_MAP,
 			  "the array map or the places say something else" },

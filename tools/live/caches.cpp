@@ -17,7 +17,7 @@ namespace live
 namespace
 {
 
-constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22, most_shards = 64;
+constexpr uint64_t most_object_bytes = 1 << 30, most_slabs_listed = 1 << 22, most_shards = 16;
 
 /* Whether a descriptor can be one. Its name may be any text. */
 bool is_sensible(const record &d)
@@ -45,6 +45,7 @@ class cache_reader
 	explicit cache_reader(const heap &heap_of, unsigned int contents)
 	    : h(heap_of), what(contents), header(h.l.field_of("pcpu_array.header")),
 	      capacity(h.l.field_of("pcpu_array.capacity")),
+	      nr_partial(h.l.field_of("slab_shard.nr_partial")),
 	      slot(h.l.field_of("pcpu_array.slot")), laps(h.l.field_of("pcpu_array.laps")),
 	      count_mask(h.l.constant("PCPU_ARRAY_COUNT_MASK")), counter(h.l),
 	      event_names(h.l.names("slab_event:")), kfence(read_guarded(heap_of, 0))
@@ -66,8 +67,7 @@ class cache_reader
 	bool copy(const record &d, cache &c, reading &r) const;
 	void count_cpus(const reading &r, cache &c) const;
 	bool try_count(const record &d, cache &c, bool last) const;
-	bool count_node(const record &before, const record &now, unsigned int node, cache &c,
-			bool last) const;
+	bool count_node(const reading &r, unsigned int node, cache &c, bool last) const;
 	void sum_up(const record &d, cache &c) const;
 	void walk(const record &d, cache &c) const;
 	bool walk_list(const record &d, address head, cache_counts &c) const;
@@ -79,7 +79,7 @@ class cache_reader
 
 	const heap &h;
 	const unsigned int what;
-	const layout::field header, capacity, slot, laps;
+	const layout::field header, capacity, nr_partial, slot, laps;
 	const uint64_t count_mask;
 	const pops_reader counter;
 	const std::vector<std::string> event_names;
@@ -176,11 +176,28 @@ cache cache_reader::describe(const record &d) const
 	return c;
 }
 
-/* Counts one node of @c, whose arrays are read. @before, @now: the node before and after that.
- * False: the numbers do not agree; with @last they are brought into bounds. */
-bool cache_reader::count_node(const record &before, const record &now, unsigned int node,
-			      cache &c, bool last) const
+/* The copies of one reading: nodes before and after the rest, their shards, arrays and lists of
+ * each CPU, queues, and the descriptor once more. */
+struct cache_reader::reading {
+	reading(const heap &h, size_t nr_cpus)
+	    : before(h.nr_nodes, record(h.l, "kmem_cache_node")), after(before),
+	      queues(h.nr_nodes, record(h.l, "alf_queue")),
+	      shards(h.l, "slab_shard", h.nr_nodes * most_shards),
+	      arrays(h.l, "pcpu_array", nr_cpus * h.nr_nodes),
+	      lists(h.l, "pcpu_array", nr_cpus), again(h.l, "kmem_cache")
+	{
+	}
+
+	std::vector<record> before, after, queues;
+	table shards, arrays, lists;
+	record again;
+};
+
+/* Counts one node of @c, whose arrays are read. False: the numbers do not agree; with @last
+ * they are brought into bounds. */
+bool cache_reader::count_node(const reading &r, unsigned int node, cache &c, bool last) const
 {
+	const record &before = r.before[node], &now = r.after[node];
 	cache_counts &n = c.nodes[node];
 	const uint64_t all = now.get("nr_slabs");
 	const uint64_t small = std::min(now.get("nr_small"), all);
@@ -190,7 +207,9 @@ bool cache_reader::count_node(const record &before, const record &now, unsigned 
 	bool agrees = before.get("inuse") == out && before.get("nr_slabs") == all;
 
 	n.slabs = all;
-	n.partial = std::min(now.get("nr_partial"), all);
+	for (uint64_t i = 0; i < before.get("nr_shards"); i++)
+		n.partial += r.shards.get(node * most_shards + i, nr_partial);
+	n.partial = std::min(n.partial, all);
 	n.objects = small * c.small_objects + large * c.large_objects + usual * c.slab_objects;
 	n.pages = small * c.small_pages + large * c.large_pages + usual * c.slab_pages;
 	for (const cache_cpu &cpu : c.cpus)
@@ -203,22 +222,6 @@ bool cache_reader::count_node(const record &before, const record &now, unsigned 
 	n.inuse = std::min(out - std::min(n.cached, out), n.objects - n.cached);
 	return agrees || last;
 }
-
-/* The copies of one reading: nodes before and after the rest, arrays and lists of each CPU,
- * queues, and the descriptor once more. */
-struct cache_reader::reading {
-	reading(const heap &h, size_t nr_cpus)
-	    : before(h.nr_nodes, record(h.l, "kmem_cache_node")), after(before),
-	      queues(h.nr_nodes, record(h.l, "alf_queue")),
-	      arrays(h.l, "pcpu_array", nr_cpus * h.nr_nodes),
-	      lists(h.l, "pcpu_array", nr_cpus), again(h.l, "kmem_cache")
-	{
-	}
-
-	std::vector<record> before, after, queues;
-	table arrays, lists;
-	record again;
-};
 
 /* Copies all that the counts of a cache or a twin consist of; events go to @c. False: something
  * is not mapped. */
@@ -252,9 +255,17 @@ bool cache_reader::copy(const record &d, cache &c, reading &r) const
 				h.copy(d.get("cpu_array") + i * d.get("array_stride"),
 				       cpu.index)));
 	}
-	for (unsigned int i = 0; i < h.nr_nodes; i++)
-		if (r.before[i].get("shared"))
-			pieces.push_back(r.queues[i].piece(r.before[i].get("shared")));
+	for (unsigned int i = 0; i < h.nr_nodes; i++) {
+		const record &node = r.before[i];
+
+		expect(node.get("nr_shards") <= most_shards);
+		for (uint64_t k = 0; k < node.get("nr_shards"); k++)
+			pieces.push_back(r.shards.piece(i * most_shards + k,
+							node.get("shards") +
+								k * h.l.size_of("slab_shard")));
+		if (node.get("shared"))
+			pieces.push_back(r.queues[i].piece(node.get("shared")));
+	}
 	for (unsigned int i = 0; i < h.nr_nodes; i++)
 		pieces.push_back(r.after[i].piece(r.before[i].where));
 	pieces.push_back(r.again.piece(d.where));
@@ -299,7 +310,7 @@ bool cache_reader::try_count(const record &d, cache &c, bool last) const
 			c.nodes[i].shared =
 				std::min<uint64_t>(in_queue, queue.get("producer.size"));
 		}
-		agrees = count_node(r.before[i], r.after[i], i, c, last) && agrees;
+		agrees = count_node(r, i, c, last) && agrees;
 	}
 	return agrees;
 }
@@ -507,13 +518,16 @@ bool cache_reader::walk_list(const record &d, address head, cache_counts &c) con
 /* The same of all its lists. */
 bool cache_reader::walk_node(const record &d, const record &node, cache_counts &c) const
 {
-	const uint64_t size = h.l.size_of("list_head");
+	const uint64_t list = h.l.field_of("slab_shard.partial").offset;
 	bool whole = true;
 
 	c.listed_inuse = c.listed_idle = 0;
 	expect(node.get("nr_shards") <= most_shards);
-	for (uint64_t shard = 0; shard < node.get("nr_shards"); shard++)
-		whole &= walk_list(d, node.get("partial") + shard * size, c);
+	for (uint64_t k = 0; k < node.get("nr_shards"); k++) {
+		const address shard = node.get("shards") + k * h.l.size_of("slab_shard");
+
+		whole &= walk_list(d, shard + list, c);
+	}
 	return whole;
 }
 

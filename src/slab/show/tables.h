@@ -27,7 +27,7 @@ struct slab_row {
 	uint64_t slabs_made, slabs_freed, most_slabs;
 	uint64_t idle, idle_min, idle_max; /* empty slabs; idle_max UINT64_MAX: no bound */
 	uint64_t flags;
-	uint64_t contended;		   /* times that a node's lock was taken */
+	uint64_t contended;		   /* times that a shard's lock was taken */
 	uint64_t allocs_past, allocs_made; /* past the arrays; with new slabs */
 	uint64_t largest, full, empty;	   /* the open arrays' capacity; such arrays */
 };
