@@ -18,7 +18,11 @@
 #include "os/os.h"
 #include "page/window.h"
 
-enum { SORT_TRIES = 4 }; /* blocks that insert_dirty() compares with */
+enum {
+	SORT_TRIES = 4,	    /* blocks that insert_dirty() compares with */
+	STEPS_MOST = 16,    /* that a zone grows by at once */
+	STEPS_TOGETHER = 4, /* at least, while requests wait for each other: least_steps() */
+};
 
 static void insert_dirty(struct list_head *list, struct page *page)
 {
@@ -160,8 +164,21 @@ struct growth {
 	size_t block; /* step() */
 };
 
-/* Plans to grow by an eighth of the zone's pages, within one step and 64 MiB, or by what the
- * request needs. False: the zone has no such addresses. */
+/*
+ * The steps that a zone grows by at least. To map a step takes ten system calls, during which
+ * all other requests wait for the lock. Where requests have met a holder for long (spare.c), a
+ * zone grows by several at once, unless addresses are scarce.
+ */
+static size_t least_steps(const struct zone *z)
+{
+	return atomic_load_explicit(&z->spares_wanted, memory_order_relaxed) &&
+			       !window_has_small_steps()
+		       ? STEPS_TOGETHER
+		       : 1;
+}
+
+/* Plans to grow by an eighth of the zone's pages, within least_steps() and STEPS_MOST, or by
+ * what the request needs. False: the zone has no such addresses. */
 static bool plan_growth(const struct zone *z, size_t align, size_t need, struct growth *g)
 {
 	size_t old = zone_frontier(z), block = step(old - z->start);
@@ -170,7 +187,7 @@ static bool plan_growth(const struct zone *z, size_t align, size_t need, struct 
 	if (need > z->end - z->start || first > z->end - need)
 		return false;
 	extra = align_down((old - z->start) / 8, block);
-	extra = min_size(max_size(extra, block), 16 * block);
+	extra = min_size(max_size(extra, least_steps(z) * block), STEPS_MOST * block);
 	least = min_size(z->start + align_up(first + need - z->start, block), z->end);
 	*g = (struct growth){
 		.old = old,

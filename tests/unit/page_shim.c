@@ -154,6 +154,11 @@ size_t shim_window_block(void)
 	return window_block();
 }
 
+void shim_window_use_small_steps(void)
+{
+	window_use_small_steps();
+}
+
 size_t shim_page_to_pfn(const struct page *page)
 {
 	return page_to_pfn(page);

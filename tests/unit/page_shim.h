@@ -60,6 +60,7 @@ size_t shim_zone_mapped(unsigned int index);
 
 bool shim_window_reserved(void);
 size_t shim_window_block(void);
+void shim_window_use_small_steps(void);
 size_t shim_page_to_pfn(const struct page *page);
 size_t shim_trim(bool all);
 struct page *shim_alloc_run(gfp_t flags, size_t npages, bool *zeroed);

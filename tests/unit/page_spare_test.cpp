@@ -142,26 +142,35 @@ TEST(PageSpareTest, ATrimGivesThemBack)
 	EXPECT_FRESH_PROCESS_PASSES(trimmed);
 }
 
+/* Requests of some decay times of 1000 ms, which find the zone's lock free. */
+std::vector<void *> meet_nobody()
+{
+	std::vector<void *> objects;
+
+	for (int i = 0; i < 8; i++) {
+		fake_now += 1100;
+		/* These look at the clock, and take the lock. */
+		for (void *p : peak(kMiB, 8192))
+			objects.push_back(p);
+	}
+	return objects;
+}
+
 /* A zone whose lock is free for some decay times has none any more. */
 void forgotten()
 {
 	os_calls.now_ms = fake_now_ms;
 	configure("background_thread:never,dirty_max:1g,dirty_decay_ms:1000");
 	Used used = much();
-	std::vector<std::vector<void *>> grown;
 	Pages large, again;
 
 	learn(large);
 	EXPECT_GE(zone().pageset, 16 * 16u);
-	for (int i = 0; i < 8; i++) {
-		fake_now += 1100;
-		grown.push_back(peak(kMiB, 8192)); /* looks at the clock, and takes the lock */
-	}
+	std::vector<void *> objects = meet_nobody();
 	EXPECT_LE(zone().pageset, 128u) << "what a CPU keeps";
 	learn(again);
 	EXPECT_GE(zone().pageset, 16 * 16u);
-	for (std::vector<void *> &objects : grown)
-		free_peak(objects);
+	free_peak(objects);
 	free_all(large, 9);
 	free_all(again, 9);
 	used.reset();
@@ -388,6 +397,71 @@ void few_at_once()
 TEST(PageSpareTest, ARequestPurgesFewBlocks)
 {
 	EXPECT_FRESH_PROCESS_PASSES(few_at_once);
+}
+
+/* By how much the zone grows when a request needs more pages than it has. */
+size_t growth(Pages &pages, unsigned order)
+{
+	const size_t before = zone().frontier;
+
+	while (zone().frontier == before)
+		pages.push_back(alloc_pages(GFP_KERNEL, order));
+	return (zone().frontier - before) * ukmem_page_size();
+}
+
+/* Requests meet a holder, as long as this CPU has pages for them, and once more. */
+void meet_holder(Pages &pages, unsigned order)
+{
+	ZoneHolder holder;
+
+	while (struct page *page = alloc_pages(GFP_NOWAIT | __GFP_NOWARN, order))
+		pages.push_back(page);
+}
+
+/* Requests wait while the zone grows. Once some have met a holder it grows by more at once,
+ * until none has for a while. */
+void grows_by_more()
+{
+	os_calls.now_ms = fake_now_ms;
+	configure("background_thread:never,dirty_decay_ms:1000");
+	Pages pages = fill(GFP_KERNEL, 9, 1);
+
+	EXPECT_EQ(growth(pages, 9), 4 * kMiB);
+	meet_holder(pages, 9);
+	EXPECT_EQ(growth(pages, 9), 16 * kMiB);
+	std::vector<void *> objects = meet_nobody();
+	EXPECT_EQ(growth(pages, 9), 4 * kMiB);
+	free_peak(objects);
+	free_all(pages, 9);
+	ukmem_trim();
+	expect_all_free();
+}
+
+TEST(PageSpareTest, AZoneWithHoldersGrowsByMore)
+{
+	if (ukmem_page_size() != 4096)
+		GTEST_SKIP() << "the orders are those of 4 KiB";
+	EXPECT_FRESH_PROCESS_PASSES(grows_by_more);
+}
+
+/* Not so where addresses are scarce. */
+void grows_by_little()
+{
+	configure("background_thread:never");
+	Pages pages = fill(GFP_KERNEL, 4, 1);
+
+	shim_window_use_small_steps();
+	meet_holder(pages, 4);
+	EXPECT_EQ(growth(pages, 4), kMiB / 2) << "an eighth of the first step";
+	free_all(pages, 4);
+	expect_all_free();
+}
+
+TEST(PageSpareTest, AZoneOfFewAddressesGrowsByLittle)
+{
+	if (ukmem_page_size() != 4096)
+		GTEST_SKIP() << "the orders are those of 4 KiB";
+	EXPECT_FRESH_PROCESS_PASSES(grows_by_little);
 }
 
 size_t longest;
