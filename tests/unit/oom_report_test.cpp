@@ -2,6 +2,7 @@
 /* The report about a request that failed for lack of memory: the tunable oom_report. */
 #include <errno.h>
 
+#include "fake_clock.h"
 #include "matched.h"
 #include "page_util.h"
 #include "test_util.h"
@@ -10,8 +11,6 @@ namespace
 {
 
 constexpr size_t kBlock = 200 * 1024;
-
-uint64_t fake_now = 5000;
 
 /* What @body writes to stderr. */
 std::string said(const std::function<void()> &body)
@@ -65,7 +64,7 @@ void when_full(const std::string &setting, const std::function<void()> &body)
 	configure("limit:16m" + setting);
 	EXPECT_EQ(said(take_all), "");
 	OsCallsGuard guard;
-	os_calls.now_ms = [] { return fake_now; };
+	os_calls.now_ms = fake_now_ms;
 	body();
 }
 

@@ -5,15 +5,9 @@
 
 #include <vector>
 
+#include "fake_clock.h"
 #include "page_util.h"
 #include "test_util.h"
-
-inline uint64_t fake_now = 1000000;
-
-inline uint64_t fake_now_ms()
-{
-	return fake_now;
-}
 
 /* The shadow that ThreadSanitizer keeps of each page stays when the page goes. */
 #define SKIP_WHERE_SHADOWS_STAY()                                                              \

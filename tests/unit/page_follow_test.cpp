@@ -5,19 +5,13 @@
 #include <atomic>
 #include <thread>
 
+#include "fake_clock.h"
 #include "fake_os.h"
 #include "page_util.h"
 #include "percpu_util.h"
 
 namespace
 {
-
-uint64_t fake_now = 1000000;
-
-uint64_t fake_now_ms()
-{
-	return fake_now;
-}
 
 unsigned looks; /* reads of memory.high, which nothing but a look reads */
 bool no_descriptor;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "fake_clock.h"
 #include "fake_os.h"
 #include "page_util.h"
 
@@ -352,12 +353,10 @@ TEST(PageOvercommitTest, ThreadsThatLookAtOnceShareMuch)
 			});
 }
 
-uint64_t fake_now = 1000;
-
 /* On one node, with a clock that the test turns. */
 void begin_standing_still()
 {
-	os_calls.now_ms = [] { return fake_now; };
+	os_calls.now_ms = fake_now_ms;
 	configure("look_ms:0");
 	fake_nodes("0", { 0 });
 }

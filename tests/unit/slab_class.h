@@ -4,13 +4,11 @@
 #ifndef UNIT_SLAB_CLASS_H
 #define UNIT_SLAB_CLASS_H
 
-#include <cstdint>
 #include <vector>
 
+#include "fake_clock.h"
 #include "page_util.h"
 #include "slab_util.h"
-
-inline uint64_t fake_now = 1000; /* ms */
 
 /* For a fresh process: its class of @size bytes, and the objects it has of it. */
 struct SizeClass {
@@ -21,7 +19,7 @@ struct SizeClass {
 
 	explicit SizeClass(size_t bytes) : size(bytes)
 	{
-		os_calls.now_ms = [] { return fake_now; };
+		os_calls.now_ms = fake_now_ms;
 		kfree(kmalloc(1, GFP_KERNEL));
 		s = shim_class_cache(size);
 	}

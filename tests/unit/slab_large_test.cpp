@@ -60,7 +60,7 @@ TEST(SlabLargeTest, LargeSlabsComeInRows)
 		constexpr size_t kSizes[] = { 96, 128 };
 		std::vector<char *> p[2];
 
-		os_calls.now_ms = [] { return fake_now; };
+		os_calls.now_ms = fake_now_ms;
 		for (int round = 0; round < 3; round++) {
 			for (auto &objects : p) {
 				for (char *q : objects)
@@ -200,7 +200,7 @@ TEST(SlabLargeTest, ALimitCountsTheirObjects)
 TEST(SlabLargeTest, EveryClass)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		os_calls.now_ms = [] { return fake_now; };
+		os_calls.now_ms = fake_now_ms;
 		unsigned int some_large = 0, of_large_objects = 0; /* classes */
 
 		kfree(kmalloc(1, GFP_KERNEL));

@@ -81,7 +81,7 @@ TEST(SlabLeanTest, WhatIsMadeAgainIsLarge)
 TEST(SlabLeanTest, EveryClass)
 {
 	EXPECT_FRESH_PROCESS_PASSES([] {
-		os_calls.now_ms = [] { return fake_now; };
+		os_calls.now_ms = fake_now_ms;
 		for (size_t size = 1; size <= KMALLOC_MAX_CACHE_SIZE;
 		     size = kmalloc_size_roundup(size) + 1) {
 			const size_t bytes = kmalloc_size_roundup(size);
