@@ -19,41 +19,6 @@ static uint64_t relaxed(_Atomic size_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
-/* The sum over a node's slabs of @of their layout. Other threads may change the numbers between
- * the loads, so this keeps the parts below the whole. */
-static size_t sum_of(const struct kmem_cache *s, unsigned int node,
-		     size_t (*of)(const struct slab_layout *l))
-{
-	struct kmem_cache_node *n = &s->nodes[node];
-	size_t all = relaxed(&n->nr_slabs);
-	size_t small = min_size(relaxed(&n->nr_small), all);
-	size_t large = min_size(relaxed(&n->nr_large), all - small);
-
-	debug_assert(n->index < page_window.nr_nodes);
-	return small * of(&s->small) + large * of(&s->large) +
-	       (all - small - large) * of(&s->layout);
-}
-
-static size_t objects_of(const struct slab_layout *l)
-{
-	return l->objects;
-}
-
-static size_t pages_of(const struct slab_layout *l)
-{
-	return l->npages;
-}
-
-size_t slab_node_objects(const struct kmem_cache *s, unsigned int node)
-{
-	return sum_of(s, node, objects_of);
-}
-
-size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
-{
-	return sum_of(s, node, pages_of);
-}
-
 static size_t is_of_node(void *obj, const void *node)
 {
 	const unsigned int *index = node;

@@ -26,8 +26,5 @@ void slab_count_held(struct kmem_cache *s, struct slab_counts *c);
 /* As slab_count(), for one node, and only what is counted per node: inuse, slabs, objects,
  * partial. */
 void slab_count_node(struct kmem_cache *s, unsigned int node, struct slab_counts *c);
-/* The objects that the node's slabs have room for, and the slabs' pages. */
-size_t slab_node_objects(const struct kmem_cache *s, unsigned int node);
-size_t slab_node_pages(const struct kmem_cache *s, unsigned int node);
 
 #endif

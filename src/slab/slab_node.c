@@ -5,11 +5,14 @@
  *
  * Lock: shard->lock, for the shard's list alone. A thread may lose its CPU while it holds one,
  * so a request that finds its own shard taken takes from the others. What it needs more it has
- * from a new slab; only where none can be made it waits. Freeing never waits. If the lock is
- * taken, a free pushes a slab that must come onto the list to node->deferred (base/deferred.h),
- * and the next holder of a lock of the node lists it. For an empty slab that must leave the
- * list, it sets shard->missed, and the next holder looks for empty slabs. Requests look at
- * both.
+ * from a new slab. It waits where none can be made, and where the node has many free objects:
+ * there a slab has few of them, so holders need long for a batch, and the shards are taken at
+ * most times. If each such request made a slab, the cache would grow to several times its
+ * size, because slabs in which a few objects are in use do not go. Freeing never waits. If the
+ * lock is taken, a free pushes a slab that must come onto the list to node->deferred
+ * (base/deferred.h), and the next holder of a lock of the node lists it. For an empty slab that
+ * must leave the list, it sets shard->missed, and the next holder looks for empty slabs.
+ * Requests look at both.
  *
  * A holder of the lock may free a slab that is empty, and the page may be anything then. So a
  * free that will empty a listed slab tries the lock before that (slab_node_hold), while its
@@ -23,6 +26,10 @@
 #include "percpu/register.h"
 #include "slab/slab_hard.h"
 #include "slab/slab_pace.h"
+
+/* So many slabs, and such a part of what a node's slabs have room for, may be free objects
+ * before requests rather wait for a taken lock than make one slab more. */
+enum { AMPLE_SLABS = 16, AMPLE_PART = 8 };
 
 /* Lock held: only holders write nr_partial. */
 static void __count_partial(struct slab_shard *shard, size_t change)
@@ -40,6 +47,51 @@ size_t slab_node_nr_partial(const struct kmem_cache_node *node)
 	for_each_shard (shard, node)
 		n += atomic_load_explicit(&shard->nr_partial, memory_order_relaxed);
 	return n;
+}
+
+/* The sum over a node's slabs of @of their layout. Other threads may change the numbers between
+ * the loads, so this keeps the parts below the whole. */
+static size_t sum_of(const struct kmem_cache *s, unsigned int node,
+		     size_t (*of)(const struct slab_layout *l))
+{
+	struct kmem_cache_node *n = &s->nodes[node];
+	size_t all = atomic_load_explicit(&n->nr_slabs, memory_order_relaxed);
+	size_t small = min_size(atomic_load_explicit(&n->nr_small, memory_order_relaxed), all);
+	size_t large =
+		min_size(atomic_load_explicit(&n->nr_large, memory_order_relaxed), all - small);
+
+	debug_assert(n->index < page_window.nr_nodes);
+	return small * of(&s->small) + large * of(&s->large) +
+	       (all - small - large) * of(&s->layout);
+}
+
+static size_t objects_of(const struct slab_layout *l)
+{
+	return l->objects;
+}
+
+static size_t pages_of(const struct slab_layout *l)
+{
+	return l->npages;
+}
+
+size_t slab_node_objects(const struct kmem_cache *s, unsigned int node)
+{
+	return sum_of(s, node, objects_of);
+}
+
+size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
+{
+	return sum_of(s, node, pages_of);
+}
+
+bool slab_node_is_ample(const struct kmem_cache *s, unsigned int node)
+{
+	size_t all = slab_node_objects(s, node);
+	size_t out = atomic_load_explicit(&s->nodes[node].inuse, memory_order_relaxed);
+	size_t few = (size_t)AMPLE_SLABS * s->layout.objects;
+
+	return out < all && all - out > few + all / AMPLE_PART;
 }
 
 /* Whether an empty slab, on a list or about to be, must leave the cache. */

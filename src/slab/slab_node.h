@@ -48,6 +48,11 @@ size_t slab_node_partial_free(struct kmem_cache *s, unsigned int node);
 /* The number of empty slabs on the list of @node. */
 size_t slab_node_idle(struct kmem_cache *s, unsigned int node);
 
+/* The objects that the node's slabs have room for, and the slabs' pages. */
+size_t slab_node_objects(const struct kmem_cache *s, unsigned int node);
+size_t slab_node_pages(const struct kmem_cache *s, unsigned int node);
+/* Whether so many of these objects are free that a slab more would be waste. */
+bool slab_node_is_ample(const struct kmem_cache *s, unsigned int node);
 /* The number of slabs on the lists of @node. */
 size_t slab_node_nr_partial(const struct kmem_cache_node *node);
 

@@ -163,6 +163,9 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 	debug_assert(got <= n && need <= n && pcpu_gate_depth);
 	if (got < n)
 		got += take_from_node(s, node, out + got, n - got, 0, may_block, &left_some);
+	if (unlikely(left_some && got < need && may_block && slab_node_is_ample(s, node)))
+		got += take_from_node(s, node, out + got, n - got, need - got, may_block,
+				      &left_some);
 	/* A thread that has lost its CPU may have the lock for long. So no more than what is
 	 * needed comes from a new slab. */
 	if (left_some)

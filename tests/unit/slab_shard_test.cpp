@@ -112,7 +112,8 @@ size_t count_in(const std::set<void *> &slabs, const std::vector<void *> &object
 	}));
 }
 
-constexpr size_t kSlabs = 40;
+constexpr size_t kSlabs = 40; /* half of them free: far more than a node needs */
+constexpr size_t kFewSlabs = 8;
 
 /* Two CPUs have partial slabs. Each gets objects of its own; when it has no more, those of the
  * other one, before a new slab is made. */
@@ -177,7 +178,7 @@ TEST_F(SlabShardTest, MakesASlabRatherThanWait)
 {
 	Cache s("makes", 256);
 
-	make_partial(s, kSlabs * geometry_of(s).objects);
+	make_partial(s, kFewSlabs * geometry_of(s).objects);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	void *p;
 	{
@@ -188,6 +189,40 @@ TEST_F(SlabShardTest, MakesASlabRatherThanWait)
 		EXPECT_EQ(slab_counts_of(s).cached, 0u) << "there is no hurry for these";
 	}
 	kmem_cache_free(s, p);
+	free_rest(s, 0);
+	free_rest(s, 1);
+	expect_nothing_left(s);
+}
+
+/* Where many objects are free it waits: if each request that finds the shards taken made a
+ * slab, the cache would grow without end. */
+TEST_F(SlabShardTest, WaitsRatherThanGrow)
+{
+	Cache s("ample", 256);
+
+	make_partial(s, kSlabs * geometry_of(s).objects);
+	const uint64_t slabs = slab_counts_of(s).slabs;
+	Holder holder(s, used_shards(s));
+	std::thread later([&] {
+		usleep(20000);
+		holder.let_go();
+	});
+	void *p = kmem_cache_alloc(s, GFP_KERNEL);
+	EXPECT_NE(p, nullptr);
+	EXPECT_EQ(slab_counts_of(s).slabs, slabs);
+	later.join();
+	/* Who may not wait has a new slab all the same. */
+	ASSERT_TRUE(shim_slab_drain(s));
+	const auto used = used_shards(s);
+	void *q;
+	{
+		Holder again(s, used);
+
+		q = kmem_cache_alloc(s, GFP_NOWAIT);
+		EXPECT_EQ(slab_counts_of(s).slabs, slabs + 1);
+	}
+	kmem_cache_free(s, p);
+	kmem_cache_free(s, q);
 	free_rest(s, 0);
 	free_rest(s, 1);
 	expect_nothing_left(s);
