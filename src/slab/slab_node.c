@@ -12,14 +12,16 @@
  * lock is taken, a free pushes a slab that must come onto the list to node->deferred
  * (base/deferred.h), and the next holder of a lock of the node lists it. For an empty slab that
  * must leave the list, it sets shard->missed, and the next holder looks for empty slabs.
- * Requests look at both.
+ * Requests look at both, of all shards: a thread may be told that a slab is empty when nobody
+ * has the lock, and a fork lets the locks go without a look.
  *
  * A holder of the lock may free a slab that is empty, and the page may be anything then. So a
  * free that will empty a listed slab tries the lock before that (slab_node_hold), while its
  * object keeps the slab. A free that did not have the lock does not look at the slab again.
  *
  * N1 / N2: a holder that sees shard->missed (N2, acquire) sees that the slab is empty (N1,
- * release).
+ * release). N3 / N4: a request that clears node->some_missed (N4, acquire) sees each
+ * shard->missed that was set before (N3, release).
  */
 #include "slab/slab_node.h"
 
@@ -239,6 +241,29 @@ void slab_node_note_missed(struct kmem_cache_node *node, unsigned int shard)
 {
 	debug_assert(shard < node->nr_shards);
 	atomic_store_explicit(&node->shards[shard].missed, true, memory_order_release); /* N1 */
+	atomic_store_explicit(&node->some_missed, true, memory_order_release);		/* N3 */
+}
+
+/* Takes the spare empty slabs that frees left off all lists, also off those of CPUs that do not
+ * use the cache any more. */
+static noinline void catch_up_all(struct kmem_cache *s, struct kmem_cache_node *node,
+				  bool may_block)
+{
+	struct list_head retired;
+	bool taken = false;
+
+	atomic_exchange_explicit(&node->some_missed, false, memory_order_acquire); /* N4 */
+	for_each_shard (shard, node) {
+		if (!atomic_load_explicit(&shard->missed, memory_order_relaxed))
+			continue;
+		list_init(&retired);
+		if (trylock(&shard->lock))
+			shard_unlock(s, node, shard, may_block, &retired);
+		else
+			taken = true;
+	}
+	if (taken) /* the holder may have looked before */
+		atomic_store_explicit(&node->some_missed, true, memory_order_release);
 }
 
 bool slab_node_has_deferred(struct kmem_cache_node *node, const struct page *page)
@@ -418,6 +443,8 @@ void slab_node_take(struct kmem_cache *s, unsigned int index, struct slab_node_t
 		taken = NULL;
 	}
 	take->left_some = taken != NULL;
+	if (unlikely(atomic_load_explicit(&node->some_missed, memory_order_relaxed)))
+		catch_up_all(s, node, take->may_block);
 	debug_assert(take->got <= take->n && take->nr_slabs <= take->max);
 }
 

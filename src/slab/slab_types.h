@@ -141,7 +141,8 @@ struct slab_shard {
 	struct list_head partial;
 	_Atomic size_t nr_partial; /* written under the lock, read at any time */
 	uint16_t index;
-	_Atomic bool missed; /* an empty slab was left on the list: the lock was taken */
+	/* An empty slab was left on the list, because its thread did not have the lock. */
+	_Atomic bool missed;
 	/* False: no slab on the list was empty when it was last walked, or has become so since.
 	 * Written under the lock, relaxed. */
 	_Atomic bool may_have_empty;
@@ -169,6 +170,7 @@ struct kmem_cache_node {
 	_Atomic uint32_t given_pages, given_since; /* relaxed */
 	_Atomic uint32_t no_row;  /* slabs to be made until a row is tried again; relaxed */
 	struct deferred deferred; /* slabs that are to come onto a shard's list */
+	_Atomic bool some_missed; /* a shard's missed was set: requests look which */
 	/* A trim writes which state of the arrays it judged, and the pages that these kept:
 	 * slab_drain.c. Synchronization: the caches lock. */
 	uint64_t judged_of;

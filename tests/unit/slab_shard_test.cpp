@@ -284,6 +284,33 @@ TEST_F(SlabShardTest, EmptySlabsLeaveWhereNobodyHasTheirShard)
 	expect_nothing_left(s);
 }
 
+/* Empty slabs that were left while their shard was taken also go if no thread uses the shard
+ * any more, and those that do have all they need in their own one. */
+TEST_F(SlabShardTest, EmptySlabsOfAnUnusedShardLeave)
+{
+	Cache s("unused", 256);
+
+	ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
+	make_partial(s, kSlabs * geometry_of(s).objects);
+	const auto used = used_shards(s);
+	ASSERT_EQ(used.size(), 2u);
+	move_to(1);
+	const unsigned other = shim_slab_shard(objects_[1][1]) == used[0] ? 0 : 1;
+	{
+		Holder holder(s, { used[other] });
+
+		free_rest(s, 1);
+		ASSERT_TRUE(shim_slab_drain(s));
+	}
+	ASSERT_GE(shim_shard_partial(s, 0, used[other]), kSlabs / 2);
+	move_to(0);
+	void *p = kmem_cache_alloc(s, GFP_KERNEL);
+	EXPECT_EQ(shim_shard_partial(s, 0, used[other]), 0u);
+	kmem_cache_free(s, p);
+	free_rest(s, 0);
+	expect_nothing_left(s);
+}
+
 /* A CPU that frees as much as it allocates leaves nothing to others. */
 TEST_F(SlabShardTest, ObjectsInFlowBothWaysGoToTheirSlabs)
 {
