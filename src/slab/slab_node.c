@@ -438,9 +438,12 @@ void slab_node_take(struct kmem_cache *s, unsigned int index, struct slab_node_t
 	debug_assert(take->may_block || !take->need);
 	take->got = take->nr_slabs = 0;
 	taken = take_from_free(s, node, take);
-	if (taken && take->got < take->need && lock_unless_fork(&taken->lock)) {
+	/* By the time that one is free, others may have taken what it had. */
+	for (unsigned int i = node->nr_shards; i && taken && take->got < take->need; i--) {
+		if (!lock_unless_fork(&taken->lock))
+			break;
 		take_held(s, node, taken, take, take->max);
-		taken = NULL;
+		taken = take_from_free(s, node, take);
 	}
 	take->left_some = taken != NULL;
 	if (unlikely(atomic_load_explicit(&node->some_missed, memory_order_relaxed)))

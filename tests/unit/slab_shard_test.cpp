@@ -254,6 +254,36 @@ TEST_F(SlabShardTest, WaitsForATakenShardAtTheLimit)
 	expect_nothing_left(s);
 }
 
+/* The shard that it waited for has nothing any more: it goes on to the other one. */
+TEST_F(SlabShardTest, WaitsForOneShardAfterTheOther)
+{
+	Cache s("other", 256);
+
+	ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
+	make_partial(s, kFewSlabs * geometry_of(s).objects);
+	const auto used = used_shards(s);
+	ASSERT_EQ(used.size(), 2u);
+	const unsigned own = shim_slab_shard(objects_[0][1]);
+	Holder first(s, { own });
+	Holder second(s, { used[0] == own ? used[1] : used[0] });
+
+	move_to(0);
+	free_rest(s, 0); /* its slabs are empty, and go when the lock is free */
+	ASSERT_TRUE(shim_slab_drain(s));
+	std::thread later([&] {
+		usleep(20000);
+		first.let_go();
+		usleep(20000);
+		second.let_go();
+	});
+	void *p = nullptr;
+	EXPECT_EQ(shim_node_take(s, 0, &p), 1u);
+	later.join();
+	kmem_cache_free(s, p);
+	free_rest(s, 1);
+	expect_nothing_left(s);
+}
+
 /* An empty slab leaves as long as nobody has the lock of its own shard; else later. */
 TEST_F(SlabShardTest, EmptySlabsLeaveWhereNobodyHasTheirShard)
 {

@@ -125,6 +125,16 @@ size_t shim_shard_partial(struct kmem_cache *s, unsigned int node, unsigned int 
 	return s->nodes[node].shards[shard].nr_partial;
 }
 
+unsigned int shim_node_take(struct kmem_cache *s, unsigned int node, void **obj)
+{
+	struct slab_node_take take = { .out = obj, .n = 1, .need = 1, .may_block = true };
+
+	slab_node_take(s, node, &take);
+	if (take.got)
+		s->nodes[node].inuse += take.got;
+	return take.got;
+}
+
 unsigned int shim_slab_shard(const void *obj)
 {
 	uint32_t state = slab_state(slab_head(page_of(obj)));

@@ -46,6 +46,8 @@ void shim_node_unlock(struct kmem_cache *s, unsigned int node);
 unsigned int shim_nr_shards(struct kmem_cache *s, unsigned int node);
 /* The slabs on a shard's list. */
 size_t shim_shard_partial(struct kmem_cache *s, unsigned int node, unsigned int shard);
+/* Objects from a node's lists alone, for a request that waits for locks if it gets none. */
+unsigned int shim_node_take(struct kmem_cache *s, unsigned int node, void **obj);
 /* The shard on whose list the slab of @obj is; UINT_MAX: it is on none. */
 unsigned int shim_slab_shard(const void *obj);
 /* Slabs that wait for a holder of their node's lock. Nothing else may go on. */
