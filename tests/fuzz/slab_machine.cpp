@@ -454,14 +454,14 @@ void SlabMachine::exchange()
 	}
 }
 
-/* Requests and frees while another thread seems to hold a node's lock: none waits, and no
+/* Requests and frees while another thread seems to hold a node's locks: none waits, and no
  * object is lost. */
 void SlabMachine::with_lock_taken(SlabCache &c)
 {
 	unsigned node = static_cast<unsigned>(random_() % world_.settings_.nodes);
 
 	if (!shim_node_trylock(c.s, node))
-		fail("a node's lock is taken");
+		fail("a lock of a node is taken");
 	for (unsigned n = random_() % 200; n; n--) {
 		uint64_t what = random_() % 16;
 

@@ -50,7 +50,7 @@ size_t shim_shard_partial(struct kmem_cache *s, unsigned int node, unsigned int 
 unsigned int shim_node_take(struct kmem_cache *s, unsigned int node, void **obj);
 /* The shard on whose list the slab of @obj is; UINT_MAX: it is on none. */
 unsigned int shim_slab_shard(const void *obj);
-/* Slabs that wait for a holder of their node's lock. Nothing else may go on. */
+/* Slabs that wait for a holder of one of their node's locks. Nothing else may go on. */
 unsigned int shim_slab_deferred(struct kmem_cache *s);
 enum shim_event {
 	SHIM_ORDER_FALLBACK,

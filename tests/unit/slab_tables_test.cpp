@@ -191,7 +191,7 @@ TEST(SlabTablesTest, Failures)
 	});
 }
 
-/* Slabs that find the node's lock taken: each time once, whether they wait for it or not. */
+/* Slabs that find a shard's lock taken: each time once, whether they wait for it or not. */
 TEST(SlabTablesTest, SpinCountsEachTimeTheLockWasTaken)
 {
 	EXPECT_PASSES_ON_ONE_CPU([] {

@@ -67,7 +67,7 @@ LEVELS = [
     ("array of this CPU", "kmalloc/kmalloc.h, slab/slab_array.c", "a section", GREEN, "full: half an array", "empty: half an array"),
     ("shared queue of the node", "slab/slab_shared.c", "a section", BLUE, "no room: their free bits are set", "none: objects, straight to the array"),
     ("partial slabs of this CPU", "slab/slab_objects.c, slab/slab_partial.c", "a section", BLUE, "too many: a batch of slabs", "none: objects, and some slabs"),
-    ("partial slabs of the node", "slab/slab_node.c", "the node's lock", BLUE, "an empty slab too many", "none: a new slab"),
+    ("partial slabs of the node", "slab/slab_node.c", "a shard's lock", BLUE, "an empty slab too many", "none: a new slab"),
     ("one slab", "slab/slab_page.c", "", BLUE, "its pages", "a run of pages"),
     ("pageset of this CPU", "page/pageset.c", "a section", AMBER, "too many: a batch of runs", "none: a batch of runs"),
     ("free blocks of the zone", "page/zone.c, page/buddy.c, page/runs.c", "the zone's lock", AMBER, "not needed for a while: purged", "none: the frontier moves"),
