@@ -228,7 +228,8 @@ void slab_describe(struct kmem_cache *s, const struct slab_params *p)
 	set_tunables(s);
 }
 
-/* On a single CPU two, so that a thread that lost it with a lock keeps nobody waiting. */
+/* On a single CPU two: while a thread that lost it has the lock of the first, what is freed
+ * goes to the second, and requests find it there. */
 static unsigned int nr_shards(void)
 {
 	return 1u << max_uint(min_uint(ilog2_up(pcpu.nr_ids), ilog2(SLAB_SHARDS_MAX)), 1);
