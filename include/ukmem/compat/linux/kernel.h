@@ -21,6 +21,7 @@
 #include <linux/compiler.h>
 #include <linux/container_of.h>
 #include <linux/err.h>
+#include <linux/kstrtox.h>
 #include <linux/limits.h>
 #include <linux/log2.h>
 #include <linux/math.h>

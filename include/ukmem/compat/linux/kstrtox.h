@@ -27,7 +27,7 @@ static inline unsigned int ukmem_digit_value(char c)
 
 static inline bool ukmem_begins_hex(const char *s)
 {
-	return s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && ukmem_digit_value(s[2]) < 16;
+	return s[0] == '0' && (s[1] == 'x' || s[1] == 'X');
 }
 
 /* Digits alone, without a sign. */
@@ -63,19 +63,19 @@ static inline int __must_check kstrtoull(const char *s, unsigned int base,
 
 static inline int __must_check kstrtoll(const char *s, unsigned int base, long long *res)
 {
+	bool minus = *s == '-', overflow;
 	unsigned long long n;
-	int err;
+	long long value;
+	int err = minus ? ukmem_parse_digits(s + 1, base, &n) : kstrtoull(s, base, &n);
 
-	if (*s != '-') {
-		err = kstrtoull(s, base, &n);
-		if (err)
-			return err;
-		return __builtin_add_overflow(n, 0, res) ? -ERANGE : 0;
-	}
-	err = ukmem_parse_digits(s + 1, base, &n);
 	if (err)
 		return err;
-	return __builtin_sub_overflow(0, n, res) ? -ERANGE : 0;
+	overflow = minus ? __builtin_sub_overflow(0, n, &value)
+			 : __builtin_add_overflow(n, 0, &value);
+	if (overflow)
+		return -ERANGE;
+	*res = value;
+	return 0;
 }
 
 /* name(s, base, res) for a narrower type, by way of @wide. */
