@@ -2,8 +2,8 @@
 /*
  * Numbers out of text: each function at the ends of its type, and what is no number.
  *
- * Mutants that were caught: an overflow of the sum or of the product unnoticed; two newlines, two
- * signs, or what follows let pass; a digit as large as the base; 0x in any base; octal as
+ * Mutants that were caught: an overflow of the sum or of the product unnoticed; two newlines,
+ * two signs, or what follows let pass; a digit as large as the base; 0x in any base; octal as
  * decimal; narrow types by a cast; a result in spite of an error; "On" no word, "ox" and ""
  * words.
  */
