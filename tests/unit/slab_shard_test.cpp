@@ -233,7 +233,7 @@ TEST_F(SlabShardTest, WaitsForATakenShardAtTheLimit)
 {
 	Cache s("waits", 256);
 
-	make_partial(s, kSlabs * geometry_of(s).objects);
+	make_partial(s, kFewSlabs * geometry_of(s).objects);
 	ASSERT_EQ(kmem_cache_set_stock(s, 1), 0);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	ASSERT_EQ(kmem_cache_set_limit(s, slabs * geometry_of(s).objects, 60), 0);
