@@ -6,8 +6,9 @@
  * again, or of another one.
  *
  * Word 0 of the bitmap has two objects, word 1, if there is one, has one. There are two shards:
- * the freers are of one each, the taker moves between them (with one word). Each atomic access is a step. No
- * empty slab is to be kept (min_partial 0). The lists are a number: there is one page.
+ * the freers are of one each, the taker moves between them (with one word, and not with
+ * CATCH_UP, where it leaves a shard unused). Each atomic access is a step. No empty slab is to be
+ * kept (min_partial 0). The lists are a number: there is one page.
  *
  * Memory order is the program's: what an object's last user did to it is not followed here.
  */
@@ -46,6 +47,9 @@ byte generation;   /* of the page: counts its frees, for assertions only */
 byte listed;	   /* 0, or 1 + the shard on whose list the slab is */
 bit deferred;
 bit missed[SHARDS], locked[SHARDS];
+#ifdef CATCH_UP
+bit some_missed;
+#endif
 bit held[OBJECTS] = 1;
 byte hands; /* threads that are to put the slab onto a list, or took it from one */
 byte finished;
@@ -242,7 +246,11 @@ inline emptied()
 	if
 	:: held_shard -> __retire(k)
 #ifndef MUTANT_NEVER_MISSED
-	:: else -> missed[place - ON_NODE] = 1
+	:: else ->
+		missed[place - ON_NODE] = 1;
+#ifdef CATCH_UP
+		some_missed = 1
+#endif
 #else
 	:: else
 #endif
@@ -359,6 +367,39 @@ inline leave_if_full(left)
 	od
 }
 
+/* As catch_up_all(): any request looks for what frees left on any list. Without CATCH_UP only who
+ * takes from a shard looks for that on its list. */
+inline catch_up_all()
+{
+#ifdef CATCH_UP
+	if
+	:: atomic { some_missed -> some_missed = 0; k = 0 }
+		do
+		:: k < SHARDS ->
+			if
+			:: missed[k] ->
+				trylock(k);
+				if
+				:: ok -> unlock(k)
+#ifndef MUTANT_TAKEN_FORGOTTEN
+				:: else -> again = 1
+#else
+				:: else
+#endif
+				fi
+			:: else
+			fi;
+			atomic { k++; ok = 0 }
+		:: else -> break
+		od;
+		atomic { some_missed = some_missed | again; again = 0; k = 0 }
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
 /* As slab_node_take(): under the lock of one shard, and then perhaps the slab in hand. */
 inline take_listed()
 {
@@ -386,6 +427,7 @@ inline take_listed()
 	:: else
 	fi;
 	unlock(k);
+	catch_up_all();
 	/* Some more of it while it is with the CPU, and then to the node. */
 	if
 	:: keep ->
@@ -459,12 +501,15 @@ proctype taker()
 	FREE_LOCALS;
 	byte n, got, took, i;
 	short da, dh;
+#ifdef CATCH_UP
+	bit again;
+#endif
 	bit left, keep;
 
 	do
 	:: i < ROUNDS ->
 		i++;
-#if WORDS == 1
+#if WORDS == 1 && !defined(CATCH_UP)
 		if
 		:: own = 0
 		:: own = 1
@@ -543,7 +588,11 @@ active proctype main()
 			assert(avail == n && whole == nr && ALL_THERE);
 			assert((listed > 0) + deferred == 1);
 			assert(where == (listed -> ON_NODE + listed - 1 : WITH_CPU));
-			assert(deferred || missed[listed - 1])
+			assert(deferred || missed[listed - 1]);
+#ifdef CATCH_UP
+			assert(deferred || some_missed)
+#endif
+
 		:: else -> assert(!listed && !deferred)
 		fi
 	}
