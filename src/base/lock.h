@@ -177,15 +177,6 @@ static inline bool trylock(struct lock *l)
 	return true;
 }
 
-static inline void lock(struct lock *l)
-{
-	lock_debug_acquire(l);
-	lock_note(1);
-	if (unlikely(!lock_take(l)))
-		lock_slow(l);
-	lock_debug_acquired(l);
-}
-
 /* For a thread that holds locks of the rank. All that do this take these locks in one order:
  * that in which they were registered, which is a fork's. */
 static inline void lock_another(struct lock *l)
@@ -194,6 +185,12 @@ static inline void lock_another(struct lock *l)
 	if (unlikely(!lock_take(l)))
 		lock_slow(l);
 	lock_debug_acquired(l);
+}
+
+static inline void lock(struct lock *l)
+{
+	lock_debug_acquire(l);
+	lock_another(l);
 }
 
 static inline void unlock(struct lock *l)

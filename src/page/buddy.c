@@ -171,10 +171,7 @@ struct growth {
  */
 static size_t least_steps(const struct zone *z)
 {
-	return atomic_load_explicit(&z->spares_wanted, memory_order_relaxed) &&
-			       !window_has_small_steps()
-		       ? STEPS_TOGETHER
-		       : 1;
+	return spare_is_wanted(z) && !window_has_small_steps() ? STEPS_TOGETHER : 1;
 }
 
 /* Plans to grow by an eighth of the zone's pages, within least_steps() and STEPS_MOST, or by

@@ -10,11 +10,6 @@
 
 /* Notes that a request could not have the lock. */
 void spare_note_need(struct zone *z);
-/* Whether requests of the zone have needed spare runs. */
-static inline bool spare_is_wanted(const struct zone *z)
-{
-	return atomic_load_explicit(&z->spares_wanted, memory_order_relaxed);
-}
 /* How many runs of 2^SPARE_ORDER pages the zone should have more. The zone's lock is held. */
 unsigned int __spare_lacks(const struct zone *z);
 /* Wants fewer, if a period of page/recent.c went by without a need. The zone's lock is held. */

@@ -194,6 +194,12 @@ static inline struct zone *node_zone(unsigned int node, enum zone_type type)
 	return &zones[place[type] * page_window.nr_nodes + node];
 }
 
+/* Whether requests of the zone have needed spare runs: they met a holder of its lock. */
+static inline bool spare_is_wanted(const struct zone *z)
+{
+	return atomic_load_explicit(&z->spares_wanted, memory_order_relaxed);
+}
+
 /* Synchronization: relaxed, for holders of the lock; others must not read entries by it. */
 static inline size_t zone_frontier(const struct zone *z)
 {

@@ -87,7 +87,8 @@ size_t slab_node_pages(const struct kmem_cache *s, unsigned int node)
 	return sum_of(s, node, pages_of);
 }
 
-bool slab_node_is_ample(const struct kmem_cache *s, unsigned int node)
+/* Whether so many of the objects of a node's slabs are free that a slab more would be waste. */
+static bool is_ample(const struct kmem_cache *s, unsigned int node)
 {
 	size_t all = slab_node_objects(s, node);
 	size_t out = atomic_load_explicit(&s->nodes[node].inuse, memory_order_relaxed);
@@ -128,7 +129,7 @@ static unsigned int place_on(const struct slab_shard *shard)
 static void __remove(struct slab_shard *shard, struct page *page)
 {
 	lock_assert_held(&shard->lock);
-	debug_assert(slab_state(page) >> SLAB_WHERE_SHIFT == place_on(shard));
+	debug_assert(slab_state_place(slab_state(page)) == place_on(shard));
 	list_del(&page->list);
 	__count_partial(shard, (size_t)-1);
 }
@@ -316,7 +317,7 @@ struct slab_shard *slab_node_hold(struct kmem_cache *s, struct page *page)
 	if (!shard_trylock(s, shard))
 		return NULL;
 	/* The slab may have left the list before. */
-	if (likely(slab_state(page) >> SLAB_WHERE_SHIFT == place_on(shard)))
+	if (likely(slab_state_place(slab_state(page)) == place_on(shard)))
 		return shard;
 	slab_node_let_go(s, node, shard, NULL);
 	return NULL;
@@ -433,13 +434,15 @@ void slab_node_take(struct kmem_cache *s, unsigned int index, struct slab_node_t
 {
 	struct kmem_cache_node *node = &s->nodes[index];
 	struct slab_shard *taken;
+	bool waits;
 
 	debug_assert(index < page_window.nr_nodes && take->need <= take->n);
-	debug_assert(take->may_block || !take->need);
 	take->got = take->nr_slabs = 0;
 	taken = take_from_free(s, node, take);
+	waits = unlikely(taken) && take->may_block && (take->anyhow || is_ample(s, index));
 	/* By the time that one is free, others may have taken what it had. */
-	for (unsigned int i = node->nr_shards; i && taken && take->got < take->need; i--) {
+	for (unsigned int i = node->nr_shards; i && waits && taken && take->got < take->need;
+	     i--) {
 		if (!lock_unless_fork(&taken->lock))
 			break;
 		take_held(s, node, taken, take, take->max);

@@ -5,11 +5,12 @@
 
 #include "slab/slab_page.h"
 
-/* What a request asks of a node's partial slabs, and what it got. */
+/* A request for objects of a node's partial slabs, and its result. */
 struct slab_node_take {
 	void **out;	     /* objects, ascending within a slab */
 	unsigned int n;	     /* so many at most; */
-	unsigned int need;   /* for fewer than this it waits for a lock; 0: it waits for none */
+	unsigned int need;   /* for fewer than this it may wait for a lock; */
+	bool anyhow;	     /* else only where many of the node's objects are free */
 	struct page **slabs; /* then further slabs, which the caller has */
 	unsigned int max;    /* their number at most */
 	bool may_block;	     /* else locks are tried once */
@@ -51,8 +52,6 @@ size_t slab_node_idle(struct kmem_cache *s, unsigned int node);
 /* The objects that the node's slabs have room for, and the slabs' pages. */
 size_t slab_node_objects(const struct kmem_cache *s, unsigned int node);
 size_t slab_node_pages(const struct kmem_cache *s, unsigned int node);
-/* Whether so many of these objects are free that a slab more would be waste. */
-bool slab_node_is_ample(const struct kmem_cache *s, unsigned int node);
 /* The number of slabs on the lists of @node. */
 size_t slab_node_nr_partial(const struct kmem_cache_node *node);
 

@@ -74,11 +74,11 @@ static unsigned int take_from_cpu(struct kmem_cache *s, unsigned int node, void 
 /*
  * Takes objects from slabs on the node's lists, and moves some slabs to this CPU's list. Its
  * slabs are not on the stack any more when a new slab is made, and memory reclaimed for it.
- * @need, *@left_some: of struct slab_node_take.
+ * @need, @anyhow, *@left_some: of struct slab_node_take.
  */
 static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int node, void **out,
 					    unsigned int n, unsigned int need, bool may_block,
-					    bool *left_some)
+					    bool anyhow, bool *left_some)
 {
 	unsigned int half =
 		atomic_load_explicit(&s->cpu_partial_slabs, memory_order_relaxed) / 2;
@@ -86,6 +86,7 @@ static noinline unsigned int take_from_node(struct kmem_cache *s, unsigned int n
 	struct slab_node_take take = { .out = out,
 				       .n = n,
 				       .need = need,
+				       .anyhow = anyhow,
 				       .slabs = slabs,
 				       .max = min_uint(half, SLAB_PUSH_MAX),
 				       .may_block = may_block };
@@ -162,10 +163,8 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 
 	debug_assert(got <= n && need <= n && pcpu_gate_depth);
 	if (got < n)
-		got += take_from_node(s, node, out + got, n - got, 0, may_block, &left_some);
-	if (unlikely(left_some && got < need && may_block && slab_node_is_ample(s, node)))
-		got += take_from_node(s, node, out + got, n - got, need - got, may_block,
-				      &left_some);
+		got += take_from_node(s, node, out + got, n - got, need - min_uint(need, got),
+				      may_block, false, &left_some);
 	/* A thread that has lost its CPU may have the lock for long. So no more than what is
 	 * needed comes from a new slab. */
 	if (left_some)
@@ -177,7 +176,7 @@ unsigned int slab_objects_take(struct kmem_cache *s, unsigned int node, void **o
 		got += made;
 	}
 	if (unlikely(got < need && left_some && may_block))
-		got += take_from_node(s, node, out + got, n - got, need - got, may_block,
+		got += take_from_node(s, node, out + got, n - got, need - got, may_block, true,
 				      &left_some);
 	if (got)
 		atomic_fetch_add_explicit(&s->nodes[node].inuse, got, memory_order_relaxed);

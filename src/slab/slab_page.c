@@ -55,12 +55,12 @@
 #include "slab/slab_limit.h"
 #include "slab/slab_pace.h"
 
-static uint32_t pack(int avail, int whole, unsigned int where)
+static uint32_t pack(int avail, int whole, unsigned int place)
 {
 	debug_assert(whole >= 0 && whole <= avail && avail < (int)SLAB_STATE_BIAS);
 	return ((uint32_t)avail + SLAB_STATE_BIAS) |
 	       ((uint32_t)whole + SLAB_STATE_BIAS) << SLAB_WHOLE_SHIFT |
-	       (uint32_t)where << SLAB_WHERE_SHIFT;
+	       place << SLAB_WHERE_SHIFT;
 }
 
 /* Whether the bits that are set stand in a row. The lowest one, added, carries through them. */
@@ -536,7 +536,7 @@ uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page)
 		avail += bits != 0;
 		whole += bits == slab_word_whole(l, w);
 	}
-	state = pack(avail, whole, slab_state(page) >> SLAB_WHERE_SHIFT);
+	state = pack(avail, whole, slab_state_place(slab_state(page)));
 	atomic_store_explicit(&page->state, state, memory_order_release); /* P3 */
 	return state;
 }
@@ -546,7 +546,7 @@ uint32_t slab_page_move(struct page *page, unsigned int from, unsigned int to)
 	uint32_t change = (to - from) << SLAB_WHERE_SHIFT;
 
 	debug_assert(from != to && to != SLAB_FULL);
-	debug_assert(slab_state(page) >> SLAB_WHERE_SHIFT == from);
+	debug_assert(slab_state_place(slab_state(page)) == from);
 	return atomic_fetch_add_explicit(&page->state, change,
 					 memory_order_acq_rel) + /* P3, P4 */
 	       change;

@@ -45,16 +45,22 @@ static inline int slab_state_whole(uint32_t state)
 	return (int)(state >> SLAB_WHOLE_SHIFT & SLAB_STATE_MASK) - (int)SLAB_STATE_BIAS;
 }
 
+/* SLAB_FULL, SLAB_WITH_CPU, or SLAB_ON_NODE + the shard. */
+static inline unsigned int slab_state_place(uint32_t state)
+{
+	return state >> SLAB_WHERE_SHIFT;
+}
+
 static inline enum slab_where slab_state_where(uint32_t state)
 {
-	return (enum slab_where)min_uint(state >> SLAB_WHERE_SHIFT, SLAB_ON_NODE);
+	return (enum slab_where)min_uint(slab_state_place(state), SLAB_ON_NODE);
 }
 
 /* The shard whose list the slab is on, if it is SLAB_ON_NODE. */
 static inline unsigned int slab_state_shard(uint32_t state)
 {
 	debug_assert(slab_state_where(state) == SLAB_ON_NODE);
-	return (state >> SLAB_WHERE_SHIFT) - SLAB_ON_NODE;
+	return slab_state_place(state) - SLAB_ON_NODE;
 }
 
 static inline uint32_t slab_state(struct page *page)
@@ -152,8 +158,8 @@ bool slab_page_leave_if_full(struct page *page);
 size_t slab_page_free_objects(const struct kmem_cache *s, struct page *page);
 /* Computes the state from the bitmap, which no other thread may change. Result: the state. */
 uint32_t slab_page_settle(const struct kmem_cache *s, struct page *page);
-/* Changes `where` in the state from @from to @to, of a listed slab SLAB_ON_NODE + its shard.
- * Result: the new state. */
+/* Changes the place in the state from @from to @to (slab_state_place()). Result: the new state.
+ */
 uint32_t slab_page_move(struct page *page, unsigned int from, unsigned int to);
 
 /* The change that a free made to its slab. */
@@ -188,7 +194,7 @@ static always_inline bool slab_word_turns(uint64_t old, uint64_t now)
 	return unlikely(!old) || unlikely(!(now & (now + 1)));
 }
 
-/* What a state has to change by after word @w was @old, and is @now. */
+/* The change of the state that a thread makes after it has turned word @w from @old to @now. */
 static inline uint32_t slab_state_change(const struct slab_layout *l, unsigned int w,
 					 uint64_t old, uint64_t now)
 {

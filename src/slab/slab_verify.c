@@ -93,13 +93,16 @@ static size_t __verify_listed(struct look *l, const struct kmem_cache_node *node
 			      struct slab_shard *shard)
 {
 	struct page *page;
+	uint32_t state;
 	size_t n = 0;
 
 	list_for_each_entry (page, &shard->partial, list) {
 		n++;
 		if (!verify_slab(l, page, SLAB_ON_NODE))
 			break;
-		if (slab_state_shard(slab_state(page)) != shard->index)
+		state = slab_state(page);
+		if (slab_state_where(state) == SLAB_ON_NODE &&
+		    slab_state_shard(state) != shard->index)
 			wrong_slab(l, page, "is on another shard's list");
 		if (page_node(page) != node->index)
 			wrong_slab(l, page, "is on another node's list");

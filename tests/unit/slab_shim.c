@@ -127,7 +127,9 @@ size_t shim_shard_partial(struct kmem_cache *s, unsigned int node, unsigned int 
 
 unsigned int shim_node_take(struct kmem_cache *s, unsigned int node, void **obj)
 {
-	struct slab_node_take take = { .out = obj, .n = 1, .need = 1, .may_block = true };
+	struct slab_node_take take = {
+		.out = obj, .n = 1, .need = 1, .anyhow = true, .may_block = true
+	};
 
 	slab_node_take(s, node, &take);
 	if (take.got)
