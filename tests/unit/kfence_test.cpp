@@ -13,8 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fake_clock.h"
 #include "kfence_util.h"
-#include "page_decay_util.h"
+#include "page_util.h"
 #include "test_util.h"
 
 namespace

@@ -31,13 +31,14 @@ class SlabShardTest : public TwoCpus
 		ASSERT_TRUE(shim_slab_drain(s));
 	}
 
-	/* Allocates 2 x @n objects, and frees half of each @n on a CPU of its own. */
-	void make_partial(struct kmem_cache *s, size_t n)
+	/* Allocates the objects of 2 x @slabs, and frees half of each half on a CPU of its own.
+	 */
+	void make_partial(struct kmem_cache *s, size_t slabs)
 	{
 		ASSERT_EQ(kmem_cache_attr_store(s, "cpu_partial", "0"), 0);
 		move_to(0);
 		for (auto &objects : objects_)
-			objects = take_objects(s, n);
+			objects = take_objects(s, slabs * geometry_of(s).objects);
 		ASSERT_TRUE(shim_slab_drain(s)); /* what the array has ready is of either's */
 		for (unsigned i = 0; i < 2; i++)
 			free_half(s, i, objects_[i]);
@@ -46,6 +47,14 @@ class SlabShardTest : public TwoCpus
 	{
 		for (size_t k = 1; k < objects_[i].size(); k += 2)
 			kmem_cache_free(s, objects_[i][k]);
+	}
+
+	/* Frees the other half, too. */
+	void finish(struct kmem_cache *s)
+	{
+		free_rest(s, 0);
+		free_rest(s, 1);
+		expect_nothing_left(s);
 	}
 
 	std::vector<void *> objects_[2];
@@ -95,6 +104,23 @@ class Holder
 	std::thread thread_;
 };
 
+/* Allocates while all lists are taken, for 20 ms: that makes no slab, so it waits. */
+void *alloc_waiting(struct kmem_cache *s)
+{
+	const uint64_t slabs = slab_counts_of(s).slabs;
+	Holder holder(s, used_shards(s));
+	std::thread later([&] {
+		usleep(20000);
+		holder.let_go();
+	});
+	void *p = kmem_cache_alloc(s, GFP_KERNEL);
+
+	EXPECT_NE(p, nullptr);
+	EXPECT_EQ(slab_counts_of(s).slabs, slabs);
+	later.join();
+	return p;
+}
+
 std::set<void *> slabs_of(const std::vector<void *> &objects)
 {
 	std::set<void *> slabs;
@@ -112,6 +138,24 @@ size_t count_in(const std::set<void *> &slabs, const std::vector<void *> &object
 	}));
 }
 
+/* The same where each of the two CPUs has a shard with slabs, and no empty slab stays. */
+class SlabTwoShardsTest : public SlabShardTest
+{
+      protected:
+	void make_shards(struct kmem_cache *s, size_t slabs)
+	{
+		ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
+		make_partial(s, slabs);
+		const auto used = used_shards(s);
+
+		ASSERT_EQ(used.size(), 2u);
+		shards_[0] = shim_slab_shard(objects_[0][1]);
+		shards_[1] = used[0] == shards_[0] ? used[1] : used[0];
+	}
+
+	unsigned shards_[2] = {}; /* by CPU */
+};
+
 constexpr size_t kSlabs = 40; /* half of them free: far more than a node needs */
 constexpr size_t kFewSlabs = 8;
 
@@ -122,7 +166,7 @@ TEST_F(SlabShardTest, ACpuTakesItsOwnSlabsFirst)
 	Cache s("shards", 256);
 	const size_t n = kSlabs * geometry_of(s).objects;
 
-	make_partial(s, n);
+	make_partial(s, kSlabs);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	std::vector<void *> got[2];
 	for (unsigned i = 0; i < 2; i++) {
@@ -137,11 +181,9 @@ TEST_F(SlabShardTest, ACpuTakesItsOwnSlabsFirst)
 	EXPECT_EQ(slab_counts_of(s).slabs, slabs) << "made although others had some";
 	EXPECT_STREQ(shim_slab_wrong(s), nullptr);
 	free_objects(s, rest);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 2; i++)
 		free_objects(s, got[i]);
-		free_rest(s, i);
-	}
-	expect_nothing_left(s);
+	finish(s);
 }
 
 /* Whichever of two shards a thread has that stands still, a request takes from the other one,
@@ -150,7 +192,7 @@ TEST_F(SlabShardTest, ARequestPassesByATakenShard)
 {
 	Cache s("passes", 256);
 
-	make_partial(s, kSlabs * geometry_of(s).objects);
+	make_partial(s, kSlabs);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	const auto used = used_shards(s);
 	ASSERT_EQ(used.size(), 2u);
@@ -168,9 +210,7 @@ TEST_F(SlabShardTest, ARequestPassesByATakenShard)
 	EXPECT_EQ(count_in(slabs_of(objects_[0]), got) + count_in(slabs_of(objects_[1]), got),
 		  got.size());
 	free_objects(s, got);
-	free_rest(s, 0);
-	free_rest(s, 1);
-	expect_nothing_left(s);
+	finish(s);
 }
 
 /* Where all are taken it makes one slab, for what it needs, and waits for nobody. */
@@ -178,7 +218,7 @@ TEST_F(SlabShardTest, MakesASlabRatherThanWait)
 {
 	Cache s("makes", 256);
 
-	make_partial(s, kFewSlabs * geometry_of(s).objects);
+	make_partial(s, kFewSlabs);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	void *p;
 	{
@@ -189,9 +229,7 @@ TEST_F(SlabShardTest, MakesASlabRatherThanWait)
 		EXPECT_EQ(slab_counts_of(s).cached, 0u) << "there is no hurry for these";
 	}
 	kmem_cache_free(s, p);
-	free_rest(s, 0);
-	free_rest(s, 1);
-	expect_nothing_left(s);
+	finish(s);
 }
 
 /* Where many objects are free it waits: if each request that finds the shards taken made a
@@ -200,32 +238,20 @@ TEST_F(SlabShardTest, WaitsRatherThanGrow)
 {
 	Cache s("ample", 256);
 
-	make_partial(s, kSlabs * geometry_of(s).objects);
+	make_partial(s, kSlabs);
 	const uint64_t slabs = slab_counts_of(s).slabs;
-	Holder holder(s, used_shards(s));
-	std::thread later([&] {
-		usleep(20000);
-		holder.let_go();
-	});
-	void *p = kmem_cache_alloc(s, GFP_KERNEL);
-	EXPECT_NE(p, nullptr);
-	EXPECT_EQ(slab_counts_of(s).slabs, slabs);
-	later.join();
-	/* Who may not wait has a new slab all the same. */
+	void *p = alloc_waiting(s), *q;
+	/* A request that may not wait gets a new slab all the same. */
 	ASSERT_TRUE(shim_slab_drain(s));
-	const auto used = used_shards(s);
-	void *q;
 	{
-		Holder again(s, used);
+		Holder holder(s, used_shards(s));
 
 		q = kmem_cache_alloc(s, GFP_NOWAIT);
 		EXPECT_EQ(slab_counts_of(s).slabs, slabs + 1);
 	}
 	kmem_cache_free(s, p);
 	kmem_cache_free(s, q);
-	free_rest(s, 0);
-	free_rest(s, 1);
-	expect_nothing_left(s);
+	finish(s);
 }
 
 /* Where no slab may be made, it waits, and leaves the stock to those that cannot. */
@@ -233,39 +259,24 @@ TEST_F(SlabShardTest, WaitsForATakenShardAtTheLimit)
 {
 	Cache s("waits", 256);
 
-	make_partial(s, kFewSlabs * geometry_of(s).objects);
+	make_partial(s, kFewSlabs);
 	ASSERT_EQ(kmem_cache_set_stock(s, 1), 0);
 	const uint64_t slabs = slab_counts_of(s).slabs;
 	ASSERT_EQ(kmem_cache_set_limit(s, slabs * geometry_of(s).objects, 60), 0);
-	Holder holder(s, used_shards(s));
-	std::thread later([&] {
-		usleep(20000);
-		holder.let_go();
-	});
-	void *p = kmem_cache_alloc(s, GFP_KERNEL);
-	EXPECT_NE(p, nullptr);
-	EXPECT_EQ(slab_counts_of(s).slabs, slabs);
+	void *p = alloc_waiting(s);
 	EXPECT_GT(kmem_cache_stock(s), 0u) << "taken for want of a lock";
-	later.join();
 	kmem_cache_free(s, p);
 	ASSERT_EQ(kmem_cache_set_stock(s, 0), 0);
-	free_rest(s, 0);
-	free_rest(s, 1);
-	expect_nothing_left(s);
+	finish(s);
 }
 
 /* The shard that it waited for has nothing any more: it goes on to the other one. */
-TEST_F(SlabShardTest, WaitsForOneShardAfterTheOther)
+TEST_F(SlabTwoShardsTest, WaitsForOneShardAfterTheOther)
 {
 	Cache s("other", 256);
 
-	ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
-	make_partial(s, kFewSlabs * geometry_of(s).objects);
-	const auto used = used_shards(s);
-	ASSERT_EQ(used.size(), 2u);
-	const unsigned own = shim_slab_shard(objects_[0][1]);
-	Holder first(s, { own });
-	Holder second(s, { used[0] == own ? used[1] : used[0] });
+	make_shards(s, kFewSlabs);
+	Holder first(s, { shards_[0] }), second(s, { shards_[1] });
 
 	move_to(0);
 	free_rest(s, 0); /* its slabs are empty, and go when the lock is free */
@@ -285,27 +296,22 @@ TEST_F(SlabShardTest, WaitsForOneShardAfterTheOther)
 }
 
 /* An empty slab leaves as long as nobody has the lock of its own shard; else later. */
-TEST_F(SlabShardTest, EmptySlabsLeaveWhereNobodyHasTheirShard)
+TEST_F(SlabTwoShardsTest, EmptySlabsLeaveWhereNobodyHasTheirShard)
 {
 	Cache s("leaves", 256);
 
-	ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
-	make_partial(s, kSlabs * geometry_of(s).objects);
-	const auto used = used_shards(s);
-	ASSERT_EQ(used.size(), 2u);
-	const size_t own = shim_shard_partial(s, 0, used[0]);
-	/* Which of the two CPUs has which shard depends on the machine. */
-	const unsigned i = shim_slab_shard(objects_[0][1]) == used[0] ? 0 : 1;
+	make_shards(s, kSlabs);
+	const size_t own = shim_shard_partial(s, 0, shards_[0]);
 	{
-		Holder holder(s, { used[1] });
+		Holder holder(s, { shards_[1] });
 
-		free_rest(s, i);
+		free_rest(s, 0);
 		ASSERT_TRUE(shim_slab_drain(s));
-		EXPECT_LE(shim_shard_partial(s, 0, used[0]), own / 10);
-		const size_t others = shim_shard_partial(s, 0, used[1]);
-		free_rest(s, 1 - i);
+		EXPECT_LE(shim_shard_partial(s, 0, shards_[0]), own / 10);
+		const size_t others = shim_shard_partial(s, 0, shards_[1]);
+		free_rest(s, 1);
 		ASSERT_TRUE(shim_slab_drain(s));
-		EXPECT_EQ(shim_shard_partial(s, 0, used[1]), others);
+		EXPECT_EQ(shim_shard_partial(s, 0, shards_[1]), others);
 		EXPECT_GE(others, kSlabs / 2);
 	}
 	kmem_cache_free(s, kmem_cache_alloc(s, GFP_KERNEL));
@@ -316,26 +322,22 @@ TEST_F(SlabShardTest, EmptySlabsLeaveWhereNobodyHasTheirShard)
 
 /* Empty slabs that were left while their shard was taken also go if no thread uses the shard
  * any more, and those that do have all they need in their own one. */
-TEST_F(SlabShardTest, EmptySlabsOfAnUnusedShardLeave)
+TEST_F(SlabTwoShardsTest, EmptySlabsOfAnUnusedShardLeave)
 {
 	Cache s("unused", 256);
 
-	ASSERT_EQ(kmem_cache_attr_store(s, "min_partial", "0"), 0);
-	make_partial(s, kSlabs * geometry_of(s).objects);
-	const auto used = used_shards(s);
-	ASSERT_EQ(used.size(), 2u);
+	make_shards(s, kSlabs);
 	move_to(1);
-	const unsigned other = shim_slab_shard(objects_[1][1]) == used[0] ? 0 : 1;
 	{
-		Holder holder(s, { used[other] });
+		Holder holder(s, { shards_[1] });
 
 		free_rest(s, 1);
 		ASSERT_TRUE(shim_slab_drain(s));
 	}
-	ASSERT_GE(shim_shard_partial(s, 0, used[other]), kSlabs / 2);
+	ASSERT_GE(shim_shard_partial(s, 0, shards_[1]), kSlabs / 2);
 	move_to(0);
 	void *p = kmem_cache_alloc(s, GFP_KERNEL);
-	EXPECT_EQ(shim_shard_partial(s, 0, used[other]), 0u);
+	EXPECT_EQ(shim_shard_partial(s, 0, shards_[1]), 0u);
 	kmem_cache_free(s, p);
 	free_rest(s, 0);
 	expect_nothing_left(s);

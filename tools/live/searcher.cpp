@@ -187,7 +187,7 @@ void searcher::reach_from_roots(const std::vector<thread> &threads)
 			guard = m.end;
 			continue;
 		}
-		/* What lies below the stack pointer is left from functions that returned. */
+		/* Functions that have returned left what lies below the stack pointer. */
 		for (const thread &t : threads)
 			if ((m.stack || (guard == m.start && m.file.empty())) &&
 			    t.stack > m.start + red_zone && t.stack < m.end)

@@ -12,7 +12,7 @@
 namespace live
 {
 
-/* What is to be read at once, and what for. */
+/* A part of memory that the search reads together with others, and the run that it is for. */
 struct part {
 	address from;
 	uint64_t size;
@@ -27,7 +27,7 @@ struct copy {
 	std::vector<uint64_t> words; /* empty: not read yet */
 };
 
-/* What an object holds. */
+/* An object, and a hash of its contents. */
 struct content_hash {
 	uint64_t object, hash;
 };
