@@ -136,8 +136,15 @@ static const struct version version_2 = {
 	.cpus = "cpuset.cpus.effective",
 };
 
+/* A group's folder, and behind its name the name of the file that is read: a handler on a small
+ * stack may come here, and needs one path. */
+struct folder {
+	char text[PATH_SIZE + 64];
+	size_t len;
+};
+
 /* Reads something about the group whose files are in the folder @dir, into @out. */
-typedef void read_function(const char *dir, const struct version *v, void *out);
+typedef void read_function(struct folder *dir, const struct version *v, void *out);
 
 /* Writes @a (of @len bytes), @b and @c, cut to @size. Not snprintf(): a process that does
  * little need not touch its code. */
@@ -157,28 +164,24 @@ static void join(char *out, size_t size, const char *a, size_t len, const char *
 	*out = '\0';
 }
 
-struct path {
-	char text[PATH_SIZE + 64];
-};
-
-static const char *path_of(struct path *path, const char *dir, const char *file)
+/* The path of a file in @dir, until the next call. */
+static const char *path_of(struct folder *dir, const char *file)
 {
-	join(path->text, sizeof(path->text), dir, strlen(dir), "/", file);
-	return path->text;
+	join(dir->text + dir->len, sizeof(dir->text) - dir->len, "/", 1, file, "");
+	return dir->text;
 }
 
 /* A number in a group's file; UINT64_MAX: none, or (then l->unknown) it cannot be read now. */
-static uint64_t read_number(const char *dir, const char *file, struct os_cgroup_limits *l)
+static uint64_t read_number(struct folder *dir, const char *file, struct os_cgroup_limits *l)
 {
 	uint64_t number, none;
-	struct path path;
 
-	if (!read_limits(path_of(&path, dir, file), &number, &none))
+	if (!read_limits(path_of(dir, file), &number, &none))
 		l->unknown = true;
 	return number;
 }
 
-static void read_memory(const char *dir, const struct version *v, void *out)
+static void read_memory(struct folder *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
 
@@ -187,7 +190,7 @@ static void read_memory(const char *dir, const struct version *v, void *out)
 
 /* Bytes that the kernel may move to swap to make room in a group that has @left below its
  * limit. A kernel that does not count swap lets it have all of it. */
-static uint64_t swap_room(const char *dir, const struct version *v, uint64_t left,
+static uint64_t swap_room(struct folder *dir, const struct version *v, uint64_t left,
 			  struct os_cgroup_limits *l)
 {
 	uint64_t limit, usage, room;
@@ -209,10 +212,9 @@ static uint64_t swap_room(const char *dir, const struct version *v, uint64_t lef
  * that, page cache that no process has used lately, and half of the rest, since programs that
  * lose all of what they use come to a stand. Version 1 does not tell of names.
  */
-static uint64_t droppable(const char *dir, const struct version *v)
+static uint64_t droppable(struct folder *dir, const struct version *v)
 {
-	struct path path;
-	char *text = read_text(path_of(&path, dir, "memory.stat"));
+	char *text = read_text(path_of(dir, "memory.stat"));
 	uint64_t cache = 0;
 
 	if (text) {
@@ -226,7 +228,7 @@ static uint64_t droppable(const char *dir, const struct version *v)
 }
 
 /* The limit, memory that is left of it, and memory above memory.high. */
-static void read_all_of_memory(const char *dir, const struct version *v, void *out)
+static void read_all_of_memory(struct folder *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
 	uint64_t limit, high, usage, used, left;
@@ -248,17 +250,16 @@ static void read_all_of_memory(const char *dir, const struct version *v, void *o
 	l->memory_above = max_size(l->memory_above, used - min_size(used, high));
 }
 
-static void read_cpu(const char *dir, const struct version *v, void *out)
+static void read_cpu(struct folder *dir, const struct version *v, void *out)
 {
 	struct os_cgroup_limits *l = out;
 	uint64_t quota, period;
-	struct path path;
 
 	if (v == &version_2) {
-		read_limits(path_of(&path, dir, "cpu.max"), &quota, &period);
+		read_limits(path_of(dir, "cpu.max"), &quota, &period);
 	} else {
-		quota = read_limit(path_of(&path, dir, "cpu.cfs_quota_us")); /* -1: none */
-		period = read_limit(path_of(&path, dir, "cpu.cfs_period_us"));
+		quota = read_limit(path_of(dir, "cpu.cfs_quota_us")); /* -1: none */
+		period = read_limit(path_of(dir, "cpu.cfs_period_us"));
 	}
 	if (quota != UINT64_MAX && period != UINT64_MAX && period)
 		l->cpu_milli = min_size(l->cpu_milli, quota * 1000 / period);
@@ -271,15 +272,14 @@ struct cpuset {
 	bool known;
 };
 
-static void read_cpus(const char *dir, const struct version *v, void *out)
+static void read_cpus(struct folder *dir, const struct version *v, void *out)
 {
 	struct cpuset *c = out;
-	struct path path;
 	char *text;
 
 	if (c->known)
 		return;
-	text = read_text(path_of(&path, dir, v->cpus));
+	text = read_text(path_of(dir, v->cpus));
 	if (!text)
 		return;
 	/* A text that was cut would lack CPUs. */
@@ -299,29 +299,26 @@ struct controller {
 static void walk_up(const char *mount, const char *group, size_t len, const struct version *v,
 		    read_function *read, void *out)
 {
-	char dir[PATH_SIZE];
 	size_t mount_len = strlen(mount);
+	struct folder dir;
 
-	if (mount_len + len >= sizeof(dir)) {
-		len = sizeof(dir) - mount_len - 1;
+	if (mount_len + len >= PATH_SIZE) {
+		len = PATH_SIZE - mount_len - 1;
 		while (len && group[len] != '/')
 			len--;
 	}
-	memcpy(dir, mount, mount_len);
-	memcpy(dir + mount_len, group, len);
-	dir[mount_len + len] = '\0';
+	memcpy(dir.text, mount, mount_len);
+	memcpy(dir.text + mount_len, group, len);
+	dir.len = mount_len + len;
 	for (;;) {
-		const char *last = text_find_last(dir + mount_len, '/');
-		char *slash = last ? dir + (last - dir) : NULL;
-
-		if (slash && !slash[1]) { /* "/" itself, or a trailing slash */
-			*slash = '\0';
-			continue;
-		}
-		read(dir, v, out);
-		if (!slash)
+		while (dir.len > mount_len && dir.text[dir.len - 1] == '/')
+			dir.len--;
+		read(&dir, v, out);
+		if (dir.len == mount_len)
 			return;
-		*slash = '\0';
+		do
+			dir.len--;
+		while (dir.len > mount_len && dir.text[dir.len] != '/');
 	}
 }
 

@@ -21,22 +21,16 @@ unsigned int slab_half_of(const struct kmem_cache *s, unsigned int capacity, uns
 	return min_uint(min_uint(capacity / 2, slab_step(s)) + more, SLAB_BATCH_MAX);
 }
 
-/* Takes the objects through @batch with room for @most. */
-static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void **batch,
-		    unsigned int most)
-{
-	unsigned int asked = node, want, got, pushed;
+typedef unsigned int take_function(struct kmem_cache *s, unsigned int *node, void **out,
+				   unsigned int n, unsigned int need, gfp_t flags);
 
-	debug_assert(node < page_window.nr_nodes);
-	want = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_REFILL), 1);
-	want = min_uint(want, most);
-	if (flags & __GFP_DIRECT_RECLAIM) {
-		page_decay(0);
-		slab_look_at_pace();
-		if (slab_keeps_stock(s))
-			slab_stock_refill(s);
-	}
-	got = slab_take(s, &node, batch, want, 1, flags);
+/* Has @take fill @batch with up to @want objects. The first is the caller's. */
+static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void **batch,
+		    unsigned int want, take_function *take)
+{
+	unsigned int asked = node, pushed;
+	unsigned int got = take(s, &node, batch, want, 1, flags);
+
 	if (!got)
 		return NULL;
 	if (unlikely(s->hard))
@@ -58,21 +52,37 @@ static void *refill(struct kmem_cache *s, unsigned int node, gfp_t flags, void *
 	return batch[0];
 }
 
-static noinline void *refill_many(struct kmem_cache *s, unsigned int node, gfp_t flags)
+static noinline void *refill_many(struct kmem_cache *s, unsigned int node, gfp_t flags,
+				  unsigned int want)
 {
 	void *batch[SLAB_BATCH_MAX];
 
-	return refill(s, node, flags, batch, SLAB_BATCH_MAX);
+	return refill(s, node, flags, batch, min_uint(want, SLAB_BATCH_MAX), slab_take_ready);
 }
 
-static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t flags)
+static noinline void *refill_few(struct kmem_cache *s, unsigned int node, gfp_t flags,
+				 unsigned int want, take_function *take)
 {
 	void *batch[SLAB_BATCH_FEW];
 
-	return refill(s, node, flags, batch, SLAB_BATCH_FEW);
+	return refill(s, node, flags, batch, min_uint(want, SLAB_BATCH_FEW), take);
 }
 
 void *slab_refill(struct kmem_cache *s, unsigned int node, gfp_t flags)
 {
-	return slab_is_inside() ? refill_few(s, node, flags) : refill_many(s, node, flags);
+	unsigned int want;
+	void *obj;
+
+	debug_assert(node < page_window.nr_nodes);
+	want = slab_half_of(s, slab_tune(s, node, SLAB_MOVED_REFILL), 1);
+	if (flags & __GFP_DIRECT_RECLAIM) {
+		page_decay(0);
+		slab_look_at_pace();
+		if (slab_keeps_stock(s))
+			slab_stock_refill(s);
+	}
+	obj = slab_is_inside() ? refill_few(s, node, flags, want, slab_take_ready)
+			       : refill_many(s, node, flags, want);
+	/* What reclaims needs much of a stack itself. */
+	return likely(obj) ? obj : refill_few(s, node, flags, want, slab_take_hard);
 }

@@ -120,23 +120,53 @@ static cold unsigned int take_waiting(struct kmem_cache *s, unsigned int first, 
 	return got;
 }
 
-unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
-		       unsigned int need, gfp_t flags)
+/* Of @got objects, counts those that are not of the node asked first. */
+static unsigned int count_mismatch(struct kmem_cache *s, unsigned int got, unsigned int node,
+				   unsigned int first)
 {
-	unsigned int first = *node;
-	unsigned int got = take_round(s, first, out, n, need, flags | PAGE_NO_RECLAIM, node);
+	debug_assert(node < page_window.nr_nodes);
+	if (unlikely(got && node != first))
+		slab_count_events(s, SLAB_ALLOC_NODE_MISMATCH, got);
+	return got;
+}
+
+unsigned int slab_take_ready(struct kmem_cache *s, unsigned int *node, void **out,
+			     unsigned int n, unsigned int need, gfp_t flags)
+{
+	unsigned int first = *node, got;
+
+	debug_assert(n && need <= n && first < page_window.nr_nodes && pcpu_gate_depth);
+	got = take_round(s, first, out, n, need, flags | PAGE_NO_RECLAIM, node);
+	debug_assert(got <= n);
+	return count_mismatch(s, got, *node, first);
+}
+
+unsigned int slab_take_hard(struct kmem_cache *s, unsigned int *node, void **out,
+			    unsigned int n, unsigned int need, gfp_t flags)
+{
+	unsigned int first = *node, got = 0;
 
 	debug_assert(n && need <= n && first < page_window.nr_nodes && pcpu_gate_depth);
 	debug_assert(lock_none_held() ||
 		     !(flags & __GFP_DIRECT_RECLAIM)); /* page_flags_now() */
-	if (unlikely(!got && (flags & (__GFP_DIRECT_RECLAIM | PAGE_INTERRUPTED))))
+	if (flags & (__GFP_DIRECT_RECLAIM | PAGE_INTERRUPTED))
 		got = take_round(s, first, out, n, need, flags, node);
 	if (unlikely(!got && (flags & __GFP_NOFAIL)))
 		got = take_waiting(s, first, out, n, need, flags, node);
 	if (unlikely(!got && page_may_leave_nodes(flags)))
 		got = take_round(s, first, out, n, need, flags | PAGE_ANY_ALLOWED, node);
-	debug_assert(got <= n && *node < page_window.nr_nodes);
-	if (unlikely(got && *node != first))
-		slab_count_events(s, SLAB_ALLOC_NODE_MISMATCH, got);
-	return got;
+	debug_assert(got <= n);
+	return count_mismatch(s, got, *node, first);
+}
+
+unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
+		       unsigned int need, gfp_t flags)
+{
+	unsigned int first = *node;
+	unsigned int got = slab_take_ready(s, node, out, n, need, flags);
+
+	if (likely(got))
+		return got;
+	*node = first;
+	return slab_take_hard(s, node, out, n, need, flags);
 }

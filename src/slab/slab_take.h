@@ -11,5 +11,11 @@
  */
 unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, unsigned int n,
 		       unsigned int need, gfp_t flags);
+/* Its two halves: what there is without reclaiming; and for a caller that got nothing, as much
+ * as its flags allow. The second needs much of a stack. */
+unsigned int slab_take_ready(struct kmem_cache *s, unsigned int *node, void **out,
+			     unsigned int n, unsigned int need, gfp_t flags);
+unsigned int slab_take_hard(struct kmem_cache *s, unsigned int *node, void **out,
+			    unsigned int n, unsigned int need, gfp_t flags);
 
 #endif

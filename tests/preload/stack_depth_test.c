@@ -25,10 +25,11 @@ enum {
 	LARGEST = 4 << 20,
 	SIGNALS = 1000,
 	/* A request of any size, also one that reclaims what little there is; what looks at all
-	 * memory. Of a stack of 16 KiB libc has 4.4 KiB and a signal's frame 3.4 KiB. The rest
-	 * is enough for a request that reclaims and one in a handler, which moves less at once.
+	 * memory. Of a stack of 16 KiB libc has 4.4 KiB and a signal's frame up to 3.6 KiB. The
+	 * rest is enough for a request that reclaims and one in a handler, which moves less at
+	 * once.
 	 */
-	REQUEST_MAX = 5 * KIB + KIB / 2,
+	REQUEST_MAX = 5 * KIB,
 	TRIM_MAX = 6 * KIB,
 	WIDE_STACK = 128 * KIB,
 };
