@@ -284,45 +284,104 @@ static cold void *shrink_in_place(struct page *page, void *p, size_t size, size_
 	return zero_rest(p, size, old, flags);
 }
 
+/* Finds what is resized: its usable bytes, and its page, if it is no object of a size class by
+ * its address alone. False: it was reported. */
+static bool find_block(const void *p, const char *func, const void *caller, struct page **page,
+		       size_t *old)
+{
+	*page = NULL;
+	*old = kmalloc_class_usable(p);
+	if (unlikely(!*old))
+		*old = find_usable(p, func, caller, page);
+	return *old || *page;
+}
+
+/* Resizes a block where it lies. Result: its usable bytes from now on; 0: it has to move. */
+static size_t resize_here(struct page *page, void *p, size_t size, size_t old, gfp_t flags,
+			  const void *caller)
+{
+	struct page *large = page && page_type(page) == PAGE_LARGE ? page : NULL;
+
+	if (large && large_is_guarded())
+		return (!slab_hardened || serves(large, size, 0)) &&
+				       large_stays(large, size, caller)
+			       ? large_size(large)
+			       : 0;
+	if (stays(page, size, old))
+		return resize_object(page, p, size, old, caller);
+	return large ? resize_large(large, size, flags, caller) : 0;
+}
+
+/* What a block grows by in place was never allocated. */
+static gfp_t flags_of_rest(gfp_t flags)
+{
+	return unlikely(config.init_on_alloc) ? flags | __GFP_ZERO : flags;
+}
+
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
-	struct page *page = NULL, *large = NULL;
-	size_t old = kmalloc_class_usable(p), now;
+	struct page *page;
+	size_t old, now;
+	bool large;
 	void *q;
 
 	debug_assert(p && size);
-	if (unlikely(config.init_on_alloc))
-		flags |= __GFP_ZERO; /* what it grows by in place was never allocated */
-	if (unlikely(!old)) {
-		if (slab_passes_through(p))
-			return resize_libc(p, size, flags);
-		old = find_usable(p, func, caller, &page);
-		if (!old && !page)
-			return NULL;
-		if (page && page_type(page) == PAGE_LARGE)
-			large = page;
-	}
-	if (large && large_is_guarded()) {
-		if ((!slab_hardened || serves(large, size, 0)) &&
-		    large_stays(large, size, caller))
-			return zero_rest(p, min_size(old, size), large_size(large), flags);
-	} else if (stays(page, size, old)) {
-		return zero_rest(p, min_size(old, size),
-				 resize_object(page, p, size, old, caller), flags);
-	} else if (large && (now = resize_large(large, size, flags, caller))) {
+	flags = flags_of_rest(flags);
+	if (slab_passes_through(p))
+		return resize_libc(p, size, flags);
+	if (unlikely(!find_block(p, func, caller, &page, &old)))
+		return NULL;
+	now = resize_here(page, p, size, old, flags, caller);
+	if (now)
 		return zero_rest(p, min_size(old, size), now, flags);
-	}
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
 	if (unlikely(!q))
 		return size <= old ? shrink_in_place(page, p, size, old, flags) : NULL;
+	large = page && page_type(page) == PAGE_LARGE;
 	if (large && size > old) {
-		large_replace(large, q, flags, caller);
+		large_replace(page, q, flags, caller);
 	} else {
 		memcpy(q, p, min_size(old, size));
-		if (unlikely(large ? !large_free(large, caller) : !kmalloc_push(p)))
+		if (unlikely(large ? !large_free(page, caller) : !kmalloc_push(p)))
 			kfree_slow(p, func, caller);
 	}
 	if (flags & __GFP_ZERO)
 		zero_rest(q, min_size(old, size), kmalloc_usable(q, func, NULL), flags);
 	return q;
+}
+
+size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, gfp_t flags,
+			       const char *func, const void *caller)
+{
+	size_t most = extra > PTRDIFF_MAX - min_size(size, PTRDIFF_MAX) ? size : size + extra;
+	struct page *page;
+	size_t old, now;
+
+	debug_assert(p && size);
+	if (slab_passes_through(p))
+		return os_heap.usable(p);
+	if (unlikely(!find_block(p, func, caller, &page, &old)))
+		return 0;
+	flags = flags_of_rest(flags) | __GFP_NOWARN;
+	now = resize_here(page, p, most, old, flags, caller);
+	if (!now && most != size)
+		now = resize_here(page, p, size, old, flags, caller);
+	if (now > old)
+		zero_rest(p, old, now, flags);
+	return now ? now : old;
+}
+
+size_t kmalloc_usable_of(size_t size, size_t align)
+{
+	const struct kmem_cache *s;
+
+	if (!kmalloc_init() || size > PTRDIFF_MAX)
+		return 0;
+	if (config.passthrough)
+		return size;
+	if (slab_hardened || align > 1)
+		s = size_class_aligned(size_class_need(size), align);
+	else
+		s = size <= SIZE_CLASS_LARGE_MAX ? size_class_cache(size) : NULL;
+	return s ? s->object_size : large_pages_roomy(size) << page_shift();
 }
