@@ -22,6 +22,7 @@
 #include "page/mempolicy.h"
 #include "page/node.h"
 #include "page/window.h"
+#include "percpu/gate.h"
 #include "percpu/percpu_alloc.h"
 #include "percpu/register.h"
 #include "slab/debug/check.h"
@@ -251,28 +252,27 @@ static cold bool is_short(uint32_t since)
 	return false;
 }
 
-/*
- * Memory is short: looks whether this CPU, or its node, has a free object of the class, or of
- * the next larger ones. After frees a program may have many, in slabs that others keep from
- * going back. @align: what the caller promises, a power of two. Not where sizes of frees are
- * compared, with the class; and no other class serves if this one was told to fail
- * (kmem_cache_fail()), or has a limit of its own.
- */
-static cold void *alloc_at_hand(size_t size, size_t align, gfp_t flags, const void *caller)
-{
-	gfp_t there = (flags & ~(gfp_t)(__GFP_DIRECT_RECLAIM | __GFP_NOFAIL)) | __GFP_NOWARN |
-		      SLAB_NO_NEW;
+/* An object of the class, if it has no other than a program's sizes to look at. */
+typedef void *take_function(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller);
 
+/*
+ * Has @take look for an object of the class, or of the next larger ones. @align: what the
+ * caller promises, a power of two. Not where sizes of frees are compared, with the class; and
+ * no other class serves if this one was told to fail (kmem_cache_fail()), or has a limit of its
+ * own.
+ */
+static void *alloc_from_classes(size_t size, size_t align, gfp_t flags, const void *caller,
+				take_function *take)
+{
 	if (*config.slab_debug || slab_is_checked(size_class_cache(size)) ||
 	    slab_limit_reached(size_class_cache(size)))
 		return NULL;
-	for (unsigned int i = 0; i <= LARGER_CLASSES && size <= SIZE_CLASS_ALWAYS_MAX; i++) {
+	for (unsigned int i = 0; i <= LARGER_CLASSES && size <= SIZE_CLASS_LARGE_MAX; i++) {
 		struct kmem_cache *s = size_class_cache(size);
 		void *p = NULL;
 
 		if (!slab_is_checked(s) && !(s->size & (align - 1)))
-			p = slab_alloc_sized(s, size, there, caller);
-
+			p = take(s, size, flags, caller);
 		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
 			slab_zero(s, p, size);
 		if (p)
@@ -280,6 +280,37 @@ static cold void *alloc_at_hand(size_t size, size_t align, gfp_t flags, const vo
 		size = size_class_bytes(size) + 1;
 	}
 	return NULL;
+}
+
+static void *take_existing(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)
+{
+	const gfp_t wait = __GFP_DIRECT_RECLAIM | __GFP_NOFAIL;
+
+	return slab_alloc_sized(s, size, (flags & ~wait) | __GFP_NOWARN | SLAB_NO_NEW, caller);
+}
+
+/*
+ * Memory is short: looks whether this CPU, or its node, has a free object. After frees a
+ * program may have many, in slabs that others keep from going back.
+ */
+static cold void *alloc_at_hand(size_t size, size_t align, gfp_t flags, const void *caller)
+{
+	return alloc_from_classes(size, align, flags, caller, take_existing);
+}
+
+static void *take_from_array(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)
+{
+	(void)size, (void)flags, (void)caller;
+	return slab_pop(s, page_window.nr_nodes == 1 ? 0 : page_policy_node());
+}
+
+/*
+ * A fork keeps the gate closed, and slow paths wait for it. Fast paths go on, and so does what
+ * finds an object in this CPU's arrays.
+ */
+static cold void *alloc_beside_fork(size_t size, size_t align, gfp_t flags, const void *caller)
+{
+	return alloc_from_classes(size, align, flags, caller, take_from_array);
 }
 
 /* A class could not serve a request. */
@@ -302,6 +333,11 @@ static always_inline void *alloc_object(size_t size, bool aligned, gfp_t flags,
 
 	if (unlikely(since) && !names_a_zone && is_short(since)) {
 		p = alloc_at_hand(size, aligned ? promised_align(size) : 1, flags, caller);
+		if (p)
+			return p;
+	}
+	if (unlikely(pcpu_gate_is_closed()) && !names_a_zone) {
+		p = alloc_beside_fork(size, aligned ? promised_align(size) : 1, flags, caller);
 		if (p)
 			return p;
 	}
@@ -385,6 +421,8 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 		size_t aligned = min_size(align_up(max_size(size, 1), align), s->object_size);
 		void *p = slab_alloc_sized(s, aligned, flags, caller);
 
+		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
+			slab_zero(s, p, aligned);
 		if (p && aligned != size)
 			shrink(s, p, size);
 		return p;

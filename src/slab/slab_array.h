@@ -80,6 +80,14 @@ static inline void *slab_pop_zeroed(const struct kmem_cache *s, unsigned int nod
 	return likely(obj) ? memset(obj, 0, s->object_size) : NULL;
 }
 
+/* Out of this CPU's array alone, also while a fork keeps slow paths waiting. NULL: it has none.
+ */
+static inline void *slab_pop(const struct kmem_cache *s, unsigned int node)
+{
+	return s->init & SLAB_INIT_ALLOC ? slab_pop_zeroed(s, node)
+					 : pcpu_array_pop(slab_array(s, node));
+}
+
 static inline bool slab_push_zeroed(const struct kmem_cache *s, void *obj)
 {
 	memset(obj, 0, s->object_size);
