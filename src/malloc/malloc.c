@@ -410,16 +410,27 @@ UKMEM_EXPORT void *calloc(size_t n, size_t size)
 	return likely(kmalloc_pop_zeroed(bytes, &p)) ? p : calloc_slow(bytes, CALLER_ADDRESS);
 }
 
-static noinline void *resize_slow(void *p, size_t size, const void *caller)
+void *malloc_zeroed(size_t size, const void *caller)
+{
+	void *p;
+
+	return likely(kmalloc_pop_zeroed(size, &p)) ? p : calloc_slow(size, caller);
+}
+
+void *malloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller)
 {
 	int saved = errno;
 
+	return finish_with(kmalloc_resize(p, size, flags, func, caller), size, saved, caller);
+}
+
+static noinline void *resize_slow(void *p, size_t size, const void *caller)
+{
 	if (!size) {
 		free_for(p, "realloc()", caller);
 		return NULL;
 	}
-	return finish_with(kmalloc_resize(p, size, GFP_KERNEL, "realloc()", caller), size,
-			   saved, caller);
+	return malloc_resize(p, size, GFP_KERNEL, "realloc()", caller);
 }
 
 /* Moves an object of @old usable bytes without a slow path, where arrays serve both. */
@@ -482,12 +493,11 @@ UKMEM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 }
 
 /* An aligned request that the fast path did not serve. */
-static noinline void *serve_aligned(size_t align, size_t size, const void *caller)
+static noinline void *serve_aligned(size_t align, size_t size, gfp_t flags, const void *caller)
 {
 	int saved = errno;
 
-	return finish_with(kmalloc_aligned(size, align, GFP_KERNEL, caller), size, saved,
-			   caller);
+	return finish_with(kmalloc_aligned(size, align, flags, caller), size, saved, caller);
 }
 
 void *malloc_aligned(size_t align, size_t size, const void *caller)
@@ -496,7 +506,12 @@ void *malloc_aligned(size_t align, size_t size, const void *caller)
 
 	return likely(kmalloc_pop_aligned(size, align, &p))
 		       ? p
-		       : serve_aligned(align, size, caller);
+		       : serve_aligned(align, size, GFP_KERNEL, caller);
+}
+
+void *malloc_aligned_zeroed(size_t align, size_t size, const void *caller)
+{
+	return serve_aligned(align, size, GFP_KERNEL | __GFP_ZERO, caller);
 }
 
 UKMEM_EXPORT int posix_memalign(void **out, size_t align, size_t size)

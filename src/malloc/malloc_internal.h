@@ -28,6 +28,12 @@ void free_slow(void *p, const char *func, const void *caller);
 void free_sized_slow(void *p, size_t size, size_t align, const char *func, const void *caller);
 /* @align: a power of two. */
 void *malloc_aligned(size_t align, size_t size, const void *caller);
+/* The same, zeroed as a whole. */
+void *malloc_aligned_zeroed(size_t align, size_t size, const void *caller);
+/* calloc() of one object; what it may use beyond @size bytes is not zero. */
+void *malloc_zeroed(size_t size, const void *caller);
+/* kmalloc_resize(), with which the request ends. */
+void *malloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller);
 
 /* malloc() for functions that have @caller anyway. malloc() itself would lose time by it. */
 static inline void *malloc_for(size_t size, const void *caller)

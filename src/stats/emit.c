@@ -9,8 +9,12 @@
 
 static void flush(struct emitter *e)
 {
-	if (!e->error)
+	if (e->take) {
+		e->buf[e->used] = '\0'; /* put() leaves room for it */
+		e->take(e->to, e->buf);
+	} else if (!e->error) {
 		e->error = sys_write_all(e->fd, e->buf, e->used);
+	}
 	e->used = 0;
 }
 
@@ -82,11 +86,23 @@ static void put_key(struct emitter *e, const char *name)
 	}
 }
 
+static void begin_text(struct emitter *e)
+{
+	if (json(e))
+		put(e, "{");
+}
+
 void emit_begin(struct emitter *e, int fd, enum ukmem_stats_format format)
 {
 	*e = (struct emitter){ .fd = fd, .format = format };
-	if (json(e))
-		put(e, "{");
+	begin_text(e);
+}
+
+void emit_begin_to(struct emitter *e, emit_function *take, void *to,
+		   enum ukmem_stats_format format)
+{
+	*e = (struct emitter){ .fd = -1, .take = take, .to = to, .format = format };
+	begin_text(e);
 }
 
 int emit_end(struct emitter *e)

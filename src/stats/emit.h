@@ -2,7 +2,8 @@
 /*
  * Statistics, described once and rendered as text or JSON: objects of named
  * numbers and strings, and tables of rows. The emitter formats into its own
- * buffer and writes to a file descriptor; it never allocates.
+ * buffer and writes to a file descriptor, or has a function take the text; it
+ * never allocates.
  */
 #ifndef STATS_EMIT_H
 #define STATS_EMIT_H
@@ -13,8 +14,13 @@
 
 #include "ukmem/stats.h"
 
+/* Takes the next piece of the text, which ends with a zero byte. */
+typedef void emit_function(void *to, const char *text);
+
 struct emitter {
 	int fd;
+	emit_function *take; /* NULL: the text goes to the descriptor */
+	void *to;
 	enum ukmem_stats_format format;
 	int error; /* first negative errno of write */
 	bool comma;
@@ -39,6 +45,8 @@ struct emit_column {
 };
 
 void emit_begin(struct emitter *e, int fd, enum ukmem_stats_format format);
+void emit_begin_to(struct emitter *e, emit_function *take, void *to,
+		   enum ukmem_stats_format format);
 int emit_end(struct emitter *e); /* 0, or the first write error */
 
 void emit_object_begin(struct emitter *e, const char *name);

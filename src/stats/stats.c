@@ -37,23 +37,38 @@ void stats_emit_gauges(struct emitter *e, const struct ukmem_gauges *g)
 	emit_object_end(e);
 }
 
-int ukmem_stats_print(int fd, enum ukmem_stats_format format)
+static void emit_all(struct emitter *e)
 {
 	struct ukmem_gauges g;
-	struct emitter e;
 
 	ukmem_gauges_read(&g);
-	emit_begin(&e, fd, format);
-	emit_object_begin(&e, "ukmem");
-	emit_string(&e, "version", ukmem_version());
-	emit_string(&e, "program", program_name());
-	emit_number(&e, "pid", (uint64_t)sys_process_to_tell());
-	emit_object_end(&e);
-	stats_emit_gauges(&e, &g);
+	emit_object_begin(e, "ukmem");
+	emit_string(e, "version", ukmem_version());
+	emit_string(e, "program", program_name());
+	emit_number(e, "pid", (uint64_t)sys_process_to_tell());
+	emit_object_end(e);
+	stats_emit_gauges(e, &g);
 	for_each_layer (l)
 		if (l->emit)
-			l->emit(&e);
+			l->emit(e);
+}
+
+int ukmem_stats_print(int fd, enum ukmem_stats_format format)
+{
+	struct emitter e;
+
+	emit_begin(&e, fd, format);
+	emit_all(&e);
 	return emit_end(&e);
+}
+
+void stats_print_to(emit_function *take, void *to, enum ukmem_stats_format format)
+{
+	struct emitter e;
+
+	emit_begin_to(&e, take, to, format);
+	emit_all(&e);
+	emit_end(&e);
 }
 
 static void emit_config_file(struct emitter *e, const struct config_reading *r,

@@ -25,8 +25,8 @@ SOURCES = ["src/**/*.[chS]", "src/**/*.map", "include/**/*.h", "include/**/*.hpp
 ALLOWED = [
     ("lru", "include/ukmem/*.h", r"kmem_cache_alloc_lru|list_lru( \*lru)?|\(void\)lru|@lru"),
     ("barn", "src/slab/*", r"\b(SLAB_)?BARN_(GET|PUT)(_FAIL)?\b|\bbarn_(get|put)(_fail)?\b"),
-    # Terms of glibc, whose functions the file explains.
-    ("arena", "src/malloc/malloc_info.c", r"\barenas?\b"),
+    # Terms of glibc, and of jemalloc, whose functions the files explain.
+    ("arena", "src/malloc/*.[ch]", r"\b\w*(arena|Arena|ARENA)\w*\b"),
 ]
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)

@@ -25,6 +25,8 @@ LIBC_NAMES = set(
     valloc pvalloc malloc_usable_size malloc_trim mallinfo mallinfo2 malloc_info malloc_stats
     mallopt free_sized free_aligned_sized chroot dlopen dlmopen prctl __register_atfork
     vfork __vfork clone malloc_object_size
+    mallocx rallocx xallocx sallocx dallocx sdallocx nallocx
+    mallctl mallctlnametomib mallctlbymib malloc_stats_print
     ukmem_malloc_stats_print ukmem_malloc_gauges_read ukmem_malloc_trim""".split()
 )
 # operator new, new[], delete, delete[] in all their forms.

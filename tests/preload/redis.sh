@@ -86,7 +86,31 @@ scenario() {
 	start_server "$1"
 	ask debug digest >>"$work/$1.txt"
 	ask memory doctor >/dev/null
+	figures
 	stop_server
+}
+
+# figure NAME - of INFO memory
+figure() {
+	ask info memory | tr -d '\r' | sed -n "s/^$1://p"
+}
+
+# What the server tells of its memory is true, and MEMORY PURGE gives it back. Only a server that is linked
+# to jemalloc asks the allocator, by mallctl().
+figures() {
+	[[ $(figure mem_allocator) == jemalloc* ]] || return 0
+	local used allocated before after
+	used=$(figure used_memory)
+	allocated=$(figure allocator_allocated)
+	((allocated >= used * 9 / 10 && allocated <= used * 3 / 2)) ||
+		fail "the allocator has $allocated bytes in use, the server $used"
+	before=$(figure allocator_resident)
+	ask flushall >/dev/null
+	[[ $(ask memory purge) == OK ]] || fail "no purge"
+	sleep 0.3
+	after=$(figure allocator_resident)
+	((after < before)) || fail "$before bytes were resident, and $after after a purge"
+	[[ $(ask memory malloc-stats) == *llocated* ]] || fail "no statistics"
 }
 
 scenario without
