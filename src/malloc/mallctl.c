@@ -308,8 +308,9 @@ UKMEM_EXPORT int mallctl(const char *name, void *old, size_t *old_len, void *new
 {
 	size_t mib[PARTS_MAX], len = PARTS_MAX;
 
-	return find_control(name, mib, &len) ? ENOENT
-				     : control(&controls[mib[0]], old, old_len, new, new_len);
+	return find_control(name, mib, &len)
+		       ? ENOENT
+		       : control(&controls[mib[0]], old, old_len, new, new_len);
 }
 
 UKMEM_EXPORT int mallctlnametomib(const char *name, size_t *mib, size_t *mib_len)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks what the library shows to the dynamic linker: exactly libc's allocation functions, the
+# Checks what the library shows to the dynamic linker: exactly libc's and jemalloc's allocation functions, the
 # C++ operators, three names of its own, dlopen, dlmopen and, where there are critical sections, vfork and clone;
 # hardly any thread-local variables (which would exhaust the static TLS block of programs that
 # load it late), and libc as the only library it needs.
