@@ -250,7 +250,7 @@ void slab_set_nodes(struct kmem_cache *s, void *mem)
 	s->nodes = nodes;
 	for (unsigned int i = 0; i < page_window.nr_nodes; i++) {
 		nodes[i].index = (uint16_t)i;
-		nodes[i].nr_shards = (uint16_t)(s->hard ? 1 : nr_shards());
+		nodes[i].nr_shards = (uint16_t)nr_shards();
 		nodes[i].shards = shards + (size_t)i * nr_shards();
 		for_each_shard (shard, &nodes[i]) {
 			shard->index = (uint16_t)(shard - nodes[i].shards);

@@ -121,6 +121,13 @@ static struct slab_shard *own_shard(struct kmem_cache_node *node)
 	return &node->shards[(cpu + cpu / SLAB_SHARDS_MAX) & (node->nr_shards - 1u)];
 }
 
+/* Where a request looks first. Objects of a hardened cache come from any shard: who knows the
+ * CPU must not know the slabs. */
+static unsigned int first_shard(const struct kmem_cache *s, struct kmem_cache_node *node)
+{
+	return unlikely(s->hard) ? slab_hard_random(node->nr_shards) : own_shard(node)->index;
+}
+
 static unsigned int place_on(const struct slab_shard *shard)
 {
 	return SLAB_ON_NODE + shard->index;
@@ -403,16 +410,17 @@ static void take_held(struct kmem_cache *s, struct kmem_cache_node *node,
 
 /*
  * Takes from this CPU's shard, and from others only what that lacks: whole slabs for the CPU's
- * list come from its own. Result: the first shard that was taken; NULL: none was.
+ * list come from its own. (A hardened cache has no such lists, and begins anywhere.) Result:
+ * the first shard that was taken; NULL: none was.
  */
 static struct slab_shard *take_from_free(struct kmem_cache *s, struct kmem_cache_node *node,
 					 struct slab_node_take *take)
 {
-	unsigned int own = own_shard(node)->index, max = take->max;
+	unsigned int first = first_shard(s, node), max = take->max;
 	struct slab_shard *taken = NULL;
 
 	for (unsigned int i = 0; i < node->nr_shards && take->got < take->n; i++) {
-		struct slab_shard *shard = &node->shards[(own + i) & (node->nr_shards - 1u)];
+		struct slab_shard *shard = &node->shards[(first + i) & (node->nr_shards - 1u)];
 
 		/* Looks without the lock: a slab that comes at this moment serves the next
 		 * request. */

@@ -130,8 +130,8 @@ enum slab_event { SLAB_EVENTS(SLAB_EVENT_ENUM) SLAB_NR_EVENTS };
 /*
  * A node's partial slabs are listed by shard: that of the CPU that listed them last. So CPUs
  * take slabs from which they had objects before, and do not divide lines of the processor's
- * cache among each other. Many CPUs have one shard; a hardened cache, which chooses among the
- * slabs of a list, has a single one, others at least two. Their number is 2^k.
+ * cache among each other. Many CPUs have one shard, and there are at least two. Their number is
+ * 2^k.
  */
 enum { SLAB_SHARDS_MAX = 8 };
 

@@ -3,10 +3,10 @@
  * the shared queue for objects that one CPU allocates and another one frees. A thread that has
  * a shard's lock, and does not go on, stops nobody. */
 #include <algorithm>
-#include <atomic>
 #include <random>
 #include <set>
 
+#include "shard_holder.h"
 #include "slab_attr_util.h"
 #include "two_cpus.h"
 
@@ -70,39 +70,6 @@ std::vector<unsigned> used_shards(struct kmem_cache *s)
 			used.push_back(k);
 	return used;
 }
-
-/* A thread that has the locks of some shards, and stands still. */
-class Holder
-{
-      public:
-	Holder(struct kmem_cache *s, std::vector<unsigned> shards)
-	    : thread_([this, s, shards] {
-		      for (unsigned k : shards)
-			      EXPECT_TRUE(shim_shard_trylock(s, 0, k));
-		      stage_ = 1;
-		      while (stage_ != 2)
-			      usleep(100);
-		      for (unsigned k : shards)
-			      shim_shard_unlock(s, 0, k);
-	      })
-	{
-		while (stage_ != 1)
-			usleep(100);
-	}
-	~Holder()
-	{
-		let_go();
-		thread_.join();
-	}
-	void let_go()
-	{
-		stage_ = 2;
-	}
-
-      private:
-	std::atomic<int> stage_{ 0 };
-	std::thread thread_;
-};
 
 /* Allocates while all lists are taken, for 20 ms: that makes no slab, so it waits. */
 void *alloc_waiting(struct kmem_cache *s)
