@@ -259,19 +259,20 @@ typedef void *take_function(struct kmem_cache *s, size_t size, gfp_t flags, cons
  * Has @take look for an object of the class, or of the next larger ones. @align: what the
  * caller promises, a power of two. Not where sizes of frees are compared, with the class; and
  * no other class serves if this one was told to fail (kmem_cache_fail()), or has a limit of its
- * own.
+ * own. A class that is not made yet has nothing; to make it would wait for a fork.
  */
 static void *alloc_from_classes(size_t size, size_t align, gfp_t flags, const void *caller,
 				take_function *take)
 {
-	if (*config.slab_debug || slab_is_checked(size_class_cache(size)) ||
-	    slab_limit_reached(size_class_cache(size)))
+	struct kmem_cache *own = size_class_made_for(size);
+
+	if (*config.slab_debug || (own && (slab_is_checked(own) || slab_limit_reached(own))))
 		return NULL;
 	for (unsigned int i = 0; i <= LARGER_CLASSES && size <= SIZE_CLASS_LARGE_MAX; i++) {
-		struct kmem_cache *s = size_class_cache(size);
+		struct kmem_cache *s = size_class_made_for(size);
 		void *p = NULL;
 
-		if (!slab_is_checked(s) && !(s->size & (align - 1)))
+		if (s && !slab_is_checked(s) && !(s->size & (align - 1)))
 			p = take(s, size, flags, caller);
 		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
 			slab_zero(s, p, size);

@@ -143,6 +143,11 @@ struct kmem_cache *size_class_cache(size_t size)
 	return get(class_index(size));
 }
 
+struct kmem_cache *size_class_made_for(size_t size)
+{
+	return cache_of(class_index(size));
+}
+
 struct kmem_cache *size_class_made(unsigned int i, size_t *size)
 {
 	debug_assert(i < size_class_count());

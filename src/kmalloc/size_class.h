@@ -106,6 +106,8 @@ static inline size_t size_class_bytes(size_t size)
 /* The cache for @size <= SIZE_CLASS_LARGE_MAX; in rare moments that of a larger class, for a
  * class that is not made yet: size_class.c. */
 struct kmem_cache *size_class_cache(size_t size);
+/* The same without making or waiting; NULL: the class is not made yet, so it has no objects. */
+struct kmem_cache *size_class_made_for(size_t size);
 /*
  * The classes by number, below size_class_count(); those of SIZE_CLASS_COUNT and above are the
  * aligned ones. NULL: it is not made yet, so it has no objects. *@size: the bytes of an object.
