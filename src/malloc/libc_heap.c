@@ -5,7 +5,12 @@
  * one after the drop-in's: musl's dlsym() allocates nothing, as glibc's may. This table
  * replaces that of os/os_heap.c.
  */
+#include <dlfcn.h>
 #include <stdatomic.h>
+
+#ifdef __GLIBC__
+#include <gnu/lib-names.h>
+#endif
 
 #include "base/compiler.h"
 #include "base/log.h"
@@ -51,11 +56,19 @@ static void heap_free(void *p)
 	LIBC(__libc_free, "free")(p);
 }
 
-/* This function has no other name in glibc, either. */
+/* This function has no other name in glibc, either, and the next one may be that of an
+ * allocator which the program is linked to: libc's is libc's own. */
 static size_t heap_usable(const void *p)
 {
 	static _Atomic(void *) kept;
+#ifdef __GLIBC__
+	void *libc;
 
+	if (unlikely(!atomic_load_explicit(&kept, memory_order_relaxed)) &&
+	    (libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD)))
+		atomic_store_explicit(&kept, dlsym(libc, "malloc_usable_size"),
+				      memory_order_relaxed);
+#endif
 	return ((size_t(*)(const void *))libc_function("malloc_usable_size", &kept))(p);
 }
 
