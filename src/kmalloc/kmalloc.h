@@ -403,14 +403,16 @@ size_t kmalloc_usable(const void *p, const char *func, const void *caller);
  */
 void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const void *caller);
 /*
- * Resizes a block where it lies, to @size bytes and, if there is room, @extra more. With
- * __GFP_ZERO what it grows by is zero. Result: its usable bytes then, as before if it cannot be
- * resized; 0, after a report: it is none.
+ * Resizes a block where it lies, to @size bytes and, if there is room, @extra more. @align: as
+ * in kmalloc_has_size(), for frees that follow. With __GFP_ZERO what it grows by is zero.
+ * Result: its usable bytes then; 0: it stays as it was, since it would have to move, or, after
+ * a report, it is none.
  */
-size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, gfp_t flags,
+size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, size_t align, gfp_t flags,
 			       const char *func, const void *caller);
 /* The usable bytes that a request of @size bytes, aligned to @align (1: as malloc() does),
- * gets; 0: no request gets so many. What is debugged may have fewer. */
+ * gets; 0: no request gets so many. Of a size always the same, also in handlers and while
+ * memory is scarce. What is debugged may have fewer. */
 size_t kmalloc_usable_of(size_t size, size_t align);
 
 #endif

@@ -246,11 +246,11 @@ static size_t resize_large(struct page *page, size_t size, gfp_t flags, const vo
 }
 
 /* Where sizes of frees are compared, and where the end of an object is guarded, a block stays
- * only if it is what a request for @size gets. */
-static bool stays(const struct page *page, size_t size, size_t old)
+ * only if it is what a request for @size, aligned to @align, gets. */
+static bool stays(const struct page *page, size_t size, size_t align, size_t old)
 {
 	if (unlikely(page && (is_debugged(page) || compares_size(NULL))))
-		return serves(page, size, 0);
+		return serves(page, size, align);
 	return page && page_type(page) == PAGE_LARGE ? kmalloc_large_stays(size, old)
 						     : kmalloc_stays(size, old);
 }
@@ -296,18 +296,19 @@ static bool find_block(const void *p, const char *func, const void *caller, stru
 	return *old || *page;
 }
 
-/* Resizes a block where it lies. Result: its usable bytes from now on; 0: it has to move. */
-static size_t resize_here(struct page *page, void *p, size_t size, size_t old, gfp_t flags,
-			  const void *caller)
+/* Resizes a block where it lies. @align: what frees of it will name. Result: its usable bytes
+ * from now on; 0: it has to move. */
+static size_t resize_here(struct page *page, void *p, size_t size, size_t align, size_t old,
+			  gfp_t flags, const void *caller)
 {
 	struct page *large = page && page_type(page) == PAGE_LARGE ? page : NULL;
 
 	if (large && large_is_guarded())
-		return (!slab_hardened || serves(large, size, 0)) &&
+		return (!slab_hardened || serves(large, size, align)) &&
 				       large_stays(large, size, caller)
 			       ? large_size(large)
 			       : 0;
-	if (stays(page, size, old))
+	if (stays(page, size, align, old))
 		return resize_object(page, p, size, old, caller);
 	return large ? resize_large(large, size, flags, caller) : 0;
 }
@@ -331,7 +332,7 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 		return resize_libc(p, size, flags);
 	if (unlikely(!find_block(p, func, caller, &page, &old)))
 		return NULL;
-	now = resize_here(page, p, size, old, flags, caller);
+	now = resize_here(page, p, size, 0, old, flags, caller);
 	if (now)
 		return zero_rest(p, min_size(old, size), now, flags);
 	q = new_place(size, size > old, flags & ~__GFP_ZERO, caller);
@@ -350,10 +351,10 @@ void *kmalloc_resize(void *p, size_t size, gfp_t flags, const char *func, const 
 	return q;
 }
 
-size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, gfp_t flags,
+size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, size_t align, gfp_t flags,
 			       const char *func, const void *caller)
 {
-	size_t most = extra > PTRDIFF_MAX - min_size(size, PTRDIFF_MAX) ? size : size + extra;
+	size_t most = size + min_size(extra, PTRDIFF_MAX - min_size(size, PTRDIFF_MAX));
 	struct page *page;
 	size_t old, now;
 
@@ -363,25 +364,25 @@ size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, gfp_t flags,
 	if (unlikely(!find_block(p, func, caller, &page, &old)))
 		return 0;
 	flags = flags_of_rest(flags) | __GFP_NOWARN;
-	now = resize_here(page, p, most, old, flags, caller);
-	if (!now && most != size)
-		now = resize_here(page, p, size, old, flags, caller);
+	now = resize_here(page, p, most, align, old, flags, caller);
+	/* What has more than @size already keeps it. */
+	if (!now && most != size && size > old)
+		now = resize_here(page, p, size, align, old, flags, caller);
 	if (now > old)
 		zero_rest(p, old, now, flags);
-	return now ? now : old;
+	return now;
 }
 
 size_t kmalloc_usable_of(size_t size, size_t align)
 {
-	const struct kmem_cache *s;
+	size_t bytes;
 
-	if (!kmalloc_init() || size > PTRDIFF_MAX)
+	if (!kmalloc_init() || size > PTRDIFF_MAX || align > PTRDIFF_MAX)
 		return 0;
 	if (config.passthrough)
 		return size;
-	if (slab_hardened || align > 1)
-		s = size_class_aligned(size_class_need(size), align);
-	else
-		s = size <= SIZE_CLASS_LARGE_MAX ? size_class_cache(size) : NULL;
-	return s ? s->object_size : large_pages_roomy(size) << page_shift();
+	bytes = size_class_usable(size, align);
+	if (!bytes)
+		bytes = large_pages_stepped(size) << page_shift();
+	return bytes <= PTRDIFF_MAX ? bytes : 0;
 }

@@ -37,7 +37,7 @@ enum {
 	 * they have so many bytes. */
 	PURGE_FREED = 4 << 20,
 	PURGE_ALLOCATED = 32 << 20,
-	/* large_pages_roomy() */
+	/* large_pages_stepped() */
 	ROOMY_FROM = 16, /* pages */
 	FOUR_UP_TO = 1 << 20,
 };
@@ -113,17 +113,26 @@ size_t large_trim(void)
 	return large_guard_trim();
 }
 
-size_t large_pages_roomy(size_t size)
+size_t large_pages_stepped(size_t size)
 {
 	size_t n = large_pages(size), step;
 
-	if (n <= ROOMY_FROM || large_is_guarded() || window_has_small_steps() ||
-	    2 * (atomic_load_explicit(&page_limits.used, memory_order_relaxed) + n) >
-		    limits_now())
+	if (n <= ROOMY_FROM || large_is_guarded())
 		return n;
 	step = ((size_t)1 << ilog2(n - 1)) /
 	       (n << page_window.page_shift <= FOUR_UP_TO ? 4 : 8);
 	return align_up(n, step);
+}
+
+size_t large_pages_roomy(size_t size)
+{
+	size_t n = large_pages(size);
+
+	if (window_has_small_steps() ||
+	    2 * (atomic_load_explicit(&page_limits.used, memory_order_relaxed) + n) >
+		    limits_now())
+		return n;
+	return large_pages_stepped(size);
 }
 
 /* A run for a block that has no guards: a roomy one, or, if there is none at once, one that is

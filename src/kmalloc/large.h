@@ -32,6 +32,8 @@ static inline size_t large_pages(size_t size)
  * block.
  */
 size_t large_pages_roomy(size_t size);
+/* The same, however scarce memory and addresses are: of a size always the same. */
+size_t large_pages_stepped(size_t size);
 
 /* The usable bytes of a block that has no guards; 0: @p may be anything else. */
 static always_inline size_t large_usable(const void *p)

@@ -161,29 +161,50 @@ struct kmem_cache *size_class_made(unsigned int i, size_t *size)
  * to the colour. If a large size would need a larger class for its alignment, whole pages waste
  * less.
  */
-struct kmem_cache *size_class_aligned(size_t size, size_t align)
+static unsigned int aligned_index(size_t size, size_t align)
 {
 	unsigned int first, last;
 
 	debug_assert(is_pow2(align));
 	if (size > SIZE_CLASS_LARGE_MAX || align > SIZE_CLASS_LARGE_MAX)
-		return NULL;
+		return SIZE_CLASS_ALL;
 	last = class_index(max_size(size, SIZE_CLASS_ALWAYS_MAX));
 	/* No smaller one has a multiple of @align bytes. */
 	first = class_index(align_up(max_size(size, 1), align));
-	for (unsigned int i = first; i <= last; i++) {
-		struct kmem_cache *s;
+	for (unsigned int i = first; i <= last; i++)
+		if (!(class_size(i) & (align - 1)) &&
+		    (align <= page_size() || is_pow2(class_size(i))))
+			return align > SIZE_CLASS_COLOUR && has_colour(i) ? aligned_class(i)
+									  : i;
+	return SIZE_CLASS_ALL;
+}
 
-		if (class_size(i) & (align - 1) ||
-		    (align > page_size() && !is_pow2(class_size(i))))
-			continue;
-		if (align > SIZE_CLASS_COLOUR && has_colour(i))
-			i = aligned_class(i);
-		s = get(i);
-		/* The largest class is aligned to everything that another one is. */
-		return s == cache_of(i) ? s : cache_of(SIZE_CLASS_COUNT - 1);
-	}
-	return NULL;
+struct kmem_cache *size_class_aligned(size_t size, size_t align)
+{
+	unsigned int i = aligned_index(size, align);
+	struct kmem_cache *s;
+
+	if (i == SIZE_CLASS_ALL)
+		return NULL;
+	s = get(i);
+	/* The largest class is aligned to everything that another one is. */
+	return s == cache_of(i) ? s : cache_of(SIZE_CLASS_COUNT - 1);
+}
+
+size_t size_class_usable(size_t size, size_t align)
+{
+	const struct kmem_cache *s;
+	unsigned int i = SIZE_CLASS_ALL;
+
+	if (slab_hardened || align > 1)
+		i = aligned_index(size_class_need(size), align);
+	else if (size <= SIZE_CLASS_LARGE_MAX)
+		i = class_index(size);
+	if (i == SIZE_CLASS_ALL)
+		return 0;
+	s = cache_of(i);
+	/* A hardened process, whose objects have less, makes all at once. */
+	return s ? s->object_size : class_size(i);
 }
 
 static const char *prefix_of(unsigned int i)

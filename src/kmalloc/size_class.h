@@ -139,6 +139,9 @@ static inline size_t size_class_need(size_t size)
 struct kmem_cache *size_class_zone_cache(size_t size, gfp_t flags);
 /* The smallest cache for @size whose objects are aligned to @align; NULL: none. */
 struct kmem_cache *size_class_aligned(size_t size, size_t align);
+/* The usable bytes of an object for @size bytes, aligned to @align (1: as malloc() does), also
+ * of a class that is not made yet; 0: whole pages serve such requests. */
+size_t size_class_usable(size_t size, size_t align);
 
 /*
  * Creates the caches and fills the tables, and @shapes[SIZE_MARKS]. False: no memory.

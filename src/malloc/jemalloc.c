@@ -20,6 +20,14 @@ static size_t align_of(int flags)
 	return (size_t)1 << (flags & MALLOCX_LG_ALIGN_MASK);
 }
 
+/* The same as functions take it for which 0 is malloc's. */
+static size_t asked_align(int flags)
+{
+	size_t align = align_of(flags);
+
+	return align == 1 ? 0 : align;
+}
+
 /*
  * What nallocx() says of a request: the request is for so many bytes, since the program may use
  * all of them, and have rallocx() zero what comes behind them. KFENCE, and guards of debugged
@@ -73,7 +81,8 @@ static void *resize_aligned(void *p, size_t real, int flags, const void *caller)
 	if (!old)
 		return NULL;
 	if (!((uintptr_t)p & (align_of(flags) - 1))) {
-		now = kmalloc_resize_in_place(p, real, 0, gfp_of(flags), "rallocx()", caller);
+		now = kmalloc_resize_in_place(p, real, 0, align_of(flags), gfp_of(flags),
+					      "rallocx()", caller);
 		if (now >= real && now / 2 <= real)
 			return p;
 	}
@@ -98,8 +107,13 @@ UKMEM_EXPORT void *rallocx(void *p, size_t size, int flags)
 
 UKMEM_EXPORT size_t xallocx(void *p, size_t size, size_t extra, int flags)
 {
-	return kmalloc_resize_in_place(p, max_size(size, 1), extra, gfp_of(flags), "xallocx()",
-				       CALLER_ADDRESS);
+	size_t old = kmalloc_usable(p, "xallocx()", CALLER_ADDRESS), now;
+
+	if (!old)
+		return 0;
+	now = kmalloc_resize_in_place(p, max_size(size, 1), extra, asked_align(flags),
+				      gfp_of(flags), "xallocx()", CALLER_ADDRESS);
+	return now ? now : old;
 }
 
 UKMEM_EXPORT size_t sallocx(const void *p, int flags)
@@ -116,11 +130,9 @@ UKMEM_EXPORT void dallocx(void *p, int flags)
 
 UKMEM_EXPORT void sdallocx(void *p, size_t size, int flags)
 {
-	size_t align = align_of(flags);
-
 	/* The size may be any from the one asked for to the real one. */
 	if (unlikely(!kmalloc_push(p)))
-		free_sized_slow(p, real_size(size, flags), align == 1 ? 0 : align, "sdallocx()",
+		free_sized_slow(p, real_size(size, flags), asked_align(flags), "sdallocx()",
 				CALLER_ADDRESS);
 }
 

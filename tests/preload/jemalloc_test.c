@@ -9,10 +9,14 @@
  */
 #include <errno.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #if defined(__has_include)
 #if __has_include(<jemalloc/jemalloc.h>)
@@ -145,6 +149,93 @@ static void resized(int flags, size_t align)
 	je.release_sized(p, size, flags);
 }
 
+/* A block that stays since it is aligned by chance is what a free with that alignment expects.
+ */
+static void aligned_by_chance(void)
+{
+	static void *p[64];
+
+	for (size_t align = 64; align <= 65536; align *= 4) {
+		for (size_t size = 100; size < 70000; size += size / 9) {
+			for (size_t i = 0; i < 64; i++)
+				p[i] = je.alloc(size, 0);
+			for (size_t i = 0; i < 64; i++) {
+				p[i] = je.resize(p[i], size, ALIGN(align));
+				CHECK(p[i] && (uintptr_t)p[i] % align == 0, "%p", p[i]);
+				je.release_sized(p[i], size, ALIGN(align));
+			}
+		}
+	}
+}
+
+/* What nallocx() has said holds, in a process that comes near its limit and leaves it again. */
+static void near_limit(void)
+{
+	enum { HOGS = 9 };
+	void *hog[HOGS], *p;
+
+	for (size_t size = 100000; size < 4 * MIB; size += 90001) {
+		size_t promised = je.size_of(size, 0);
+
+		for (int i = 0; i < HOGS; i++)
+			CHECK(hog[i] = malloc(MIB), "no memory");
+		p = je.alloc(size, 0);
+		CHECK(p && je.usable(p, 0) == promised, "nallocx(%zu) was %zu, sallocx %zu",
+		      size, promised, je.usable(p, 0));
+		for (int i = 0; i < HOGS; i++)
+			free(hog[i]);
+		CHECK(je.size_of(size, 0) == promised, "nallocx(%zu) differs", size);
+		je.release(p, 0);
+	}
+}
+
+static size_t asked[60], said[60];
+static volatile sig_atomic_t nr_asked;
+
+static void ask(int signal)
+{
+	static size_t next = 900;
+
+	(void)signal;
+	if (nr_asked == 60)
+		return;
+	asked[nr_asked] = next;
+	said[nr_asked++] = je.size_of(next, 0);
+	next = next > 60000 ? 900 : next + next / 12;
+}
+
+/* A child in which classes are first asked for by handlers, which may interrupt anything. */
+static void asks_in_handlers(unsigned int us)
+{
+	struct itimerval every = { { 0, us }, { 0, us } };
+
+	signal(SIGALRM, ask);
+	setitimer(ITIMER_REAL, &every, NULL);
+	for (size_t i = 0; i < MANY && nr_asked < 60; i++)
+		free(malloc(70000 + i % 64 * 65536));
+	signal(SIGALRM, SIG_IGN);
+	for (int i = 0; i < nr_asked; i++) {
+		void *p = je.alloc(asked[i], 0);
+
+		CHECK(je.usable(p, 0) == said[i], "in a handler nallocx(%zu) was %zu, not %zu",
+		      asked[i], said[i], je.usable(p, 0));
+	}
+}
+
+static void in_handlers(void)
+{
+	for (unsigned int i = 0; i < 200; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (!child) {
+			asks_in_handlers(30 + i % 20);
+			_exit(0);
+		}
+		CHECK(waitpid(child, &status, 0) == child && !status, "a child failed");
+	}
+}
+
 /* Blocks that are aligned by chance, or not. */
 static void aligned_anew(void)
 {
@@ -194,6 +285,12 @@ static void in_place(void)
 	      "its end is not free");
 	CHECK(je.resize_here(p, SIZE_MAX / 2 + 1, SIZE_MAX, 0) == je.usable(p, 0), "refused");
 	je.release(p, 0);
+	/* Without room for more it does not lose what it has. */
+	p = je.alloc(2 * MIB, 0);
+	CHECK(je.resize_here(p, MIB, SIZE_MAX / 4, 0) >= 2 * MIB,
+	      "less where more was asked for");
+	CHECK(je.resize_here(p, MIB, SIZE_MAX - MIB, 0) >= 2 * MIB, "less than all there is");
+	je.release(p, 0);
 }
 
 static void impossible(void)
@@ -207,6 +304,7 @@ static void impossible(void)
 	CHECK(!je.resize(p, all / 2 + 1, 0) && !je.resize(p, all - 10, ALIGN(64)),
 	      "grew to that");
 	CHECK(peer || errno == ENOMEM, "errno is %d", errno);
+	CHECK(je.size_of(1, 63) == 0 && je.size_of(all / 2, 0) == 0, "has a size");
 	CHECK(je.size_of(all, 0) == 0 && je.size_of(all / 2 + 1, ALIGN(16)) == 0, "has a size");
 	CHECK(je.usable(p, 0) >= 100, "the block is lost");
 	je.release(p, 0);
@@ -290,6 +388,7 @@ static void refusals(void)
 	CHECK(je.ctl("epoch", NULL, NULL, &half, sizeof(half)) == EINVAL, "half an epoch");
 	len = sizeof(v);
 	CHECK(!je.ctl("stats.allocated", NULL, &len, NULL, 0), "asked for nothing");
+	CHECK(!je.ctl("epoch", NULL, NULL, NULL, sizeof(v)), "nothing is written");
 	CHECK(!get("config.prof", &yes, sizeof(yes)), "config.prof");
 	CHECK(peer || !yes, "it has no such profile");
 }
@@ -358,6 +457,16 @@ int main(int argc, char **argv)
 	je.print = FIND(malloc_stats_print);
 	CHECK(!get("version", (void *)&version, sizeof(version)), "version");
 	CHECK(peer != !strncmp(version, "ukmem ", 6), "this is %s", version);
+	if (argc > 1 && !strcmp(argv[1], "passthrough")) { /* libc's sizes are others */
+		resized(0, 1);
+		resized(ALIGN(64), 64);
+		return 0;
+	}
+	if (argc > 1 && !strcmp(argv[1], "limit")) {
+		near_limit();
+		return 0;
+	}
+	in_handlers(); /* while there are few classes */
 	blocks(0, 1);
 	zeroed(0, 1);
 	resized(0, 1);
@@ -367,6 +476,7 @@ int main(int argc, char **argv)
 		resized(ALIGN(align), align);
 	}
 	aligned_anew();
+	aligned_by_chance();
 	in_place();
 	impossible();
 	figures();
