@@ -37,7 +37,7 @@ enum {
 	 * they have so many bytes. */
 	PURGE_FREED = 4 << 20,
 	PURGE_ALLOCATED = 32 << 20,
-	/* large_pages_stepped() */
+	/* stepped() */
 	ROOMY_FROM = 16, /* pages */
 	FOUR_UP_TO = 1 << 20,
 };
@@ -113,9 +113,10 @@ size_t large_trim(void)
 	return large_guard_trim();
 }
 
-size_t large_pages_stepped(size_t size)
+/* The pages of a block that needs @n: 4 or 8 sizes for each doubling. */
+static always_inline size_t stepped(size_t n)
 {
-	size_t n = large_pages(size), step;
+	size_t step;
 
 	if (n <= ROOMY_FROM || large_is_guarded())
 		return n;
@@ -124,15 +125,20 @@ size_t large_pages_stepped(size_t size)
 	return align_up(n, step);
 }
 
+size_t large_pages_stepped(size_t size)
+{
+	return stepped(large_pages(size));
+}
+
 size_t large_pages_roomy(size_t size)
 {
 	size_t n = large_pages(size);
 
-	if (window_has_small_steps() ||
+	if (n <= ROOMY_FROM || window_has_small_steps() ||
 	    2 * (atomic_load_explicit(&page_limits.used, memory_order_relaxed) + n) >
 		    limits_now())
 		return n;
-	return large_pages_stepped(size);
+	return stepped(n);
 }
 
 /* A run for a block that has no guards: a roomy one, or, if there is none at once, one that is

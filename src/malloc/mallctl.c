@@ -288,7 +288,7 @@ static int control(const struct control *c, void *old, size_t *old_len, const vo
 	if (new || new_len) {
 		if (!c->write)
 			return EPERM;
-		if (new && new_len != c->bytes)
+		if (new &&new_len != c->bytes)
 			return EINVAL;
 	}
 	if (!c->bytes && (old || old_len))
