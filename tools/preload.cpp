@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <elf.h>
 #include <filesystem>
-#include <fstream>
-#include <link.h>
 #include <sstream>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "program_file.h"
 
 namespace fs = std::filesystem;
 
@@ -90,25 +88,23 @@ std::string find_program(const std::string &program)
 	return "";
 }
 
-/* Whether a file is a native ELF file that names no dynamic loader. */
-static bool is_static_elf(const std::string &path)
+/* Why a program that the loader would preload has another malloc. */
+static std::string obstacle_in(const program_file &program)
 {
-	std::ifstream file(path, std::ios::binary);
-	ElfW(Ehdr) header;
+	const program_file own = read_program_file("/proc/self/exe");
+	const auto is_musl = [](const program_file &file) {
+		return file.loader.find("ld-musl-") != std::string::npos;
+	};
 
-	if (!file.read(reinterpret_cast<char *>(&header), sizeof(header)) ||
-	    memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
-		return false;
-	file.seekg(static_cast<std::streamoff>(header.e_phoff));
-	for (unsigned int i = 0; i < header.e_phnum; i++) {
-		ElfW(Phdr) segment;
-
-		if (!file.read(reinterpret_cast<char *>(&segment), sizeof(segment)) ||
-		    segment.p_type == PT_INTERP)
-			return false;
-	}
-	return true;
+	if (!program.is_elf)
+		return "";
+	if (program.bits != own.bits || program.machine != own.machine)
+		return "is for another kind of processor, or of another word size";
+	if (program.loader.empty())
+		return "is statically linked";
+	if (is_musl(program) != is_musl(own))
+		return "is linked to another libc (" + program.loader + ")";
+	return program.own_malloc.empty() ? "" : "has " + program.own_malloc + " built in";
 }
 
 std::string preload_obstacle(const std::string &path)
@@ -122,7 +118,5 @@ std::string preload_obstacle(const std::string &path)
 		return "is setuid or setgid";
 	if (getuid() && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
 		return "has file capabilities";
-	if (is_static_elf(path))
-		return "is statically linked";
-	return "";
+	return obstacle_in(read_program_file(path));
 }

@@ -25,10 +25,10 @@ void dallocx(void *p, int flags);
 void sdallocx(void *p, size_t size, int flags);
 size_t nallocx(size_t size, int flags);
 
-int mallctl(const char *name, void *old, size_t *old_len, void *new, size_t new_len);
+int mallctl(const char *name, void *old, size_t *old_len, void *value, size_t len);
 int mallctlnametomib(const char *name, size_t *mib, size_t *mib_len);
-int mallctlbymib(const size_t *mib, size_t mib_len, void *old, size_t *old_len, void *new,
-		 size_t new_len);
+int mallctlbymib(const size_t *mib, size_t mib_len, void *old, size_t *old_len, void *value,
+		 size_t len);
 void malloc_stats_print(void (*write)(void *, const char *), void *to, const char *options);
 
 #endif

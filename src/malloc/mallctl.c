@@ -277,40 +277,39 @@ static int hand_out(const union value *v, size_t bytes, void *old, size_t *old_l
 	return room == bytes ? 0 : EINVAL;
 }
 
-static int control(const struct control *c, void *old, size_t *old_len, const void *new,
-		   size_t new_len)
+static int control(const struct control *c, void *old, size_t *old_len, const void *value,
+		   size_t len)
 {
 	int saved = errno;
 	union value v;
 
 	if (!c)
 		return ENOENT;
-	if (new || new_len) {
+	if (value || len) {
 		if (!c->write)
 			return EPERM;
-		if (new &&new_len != c->bytes)
+		if (value && len != c->bytes)
 			return EINVAL;
 	}
 	if (!c->bytes && (old || old_len))
 		return EPERM;
 	if (!kmalloc_init())
 		return EAGAIN;
-	if (new)
-		c->write(new);
+	if (value)
+		c->write(value);
 	if (!c->bytes || (old && old_len))
 		c->read(&v);
 	errno = saved;
 	return c->bytes && old && old_len ? hand_out(&v, c->bytes, old, old_len) : 0;
 }
 
-UKMEM_EXPORT int mallctl(const char *name, void *old, size_t *old_len, void *new,
-			 size_t new_len)
+UKMEM_EXPORT int mallctl(const char *name, void *old, size_t *old_len, void *value, size_t len)
 {
-	size_t mib[PARTS_MAX], len = PARTS_MAX;
+	size_t mib[PARTS_MAX], parts = PARTS_MAX;
 
-	return find_control(name, mib, &len)
+	return find_control(name, mib, &parts)
 		       ? ENOENT
-		       : control(&controls[mib[0]], old, old_len, new, new_len);
+		       : control(&controls[mib[0]], old, old_len, value, len);
 }
 
 UKMEM_EXPORT int mallctlnametomib(const char *name, size_t *mib, size_t *mib_len)
@@ -319,9 +318,9 @@ UKMEM_EXPORT int mallctlnametomib(const char *name, size_t *mib, size_t *mib_len
 }
 
 UKMEM_EXPORT int mallctlbymib(const size_t *mib, size_t mib_len, void *old, size_t *old_len,
-			      void *new, size_t new_len)
+			      void *value, size_t len)
 {
-	return control(control_of(mib, mib_len), old, old_len, new, new_len);
+	return control(control_of(mib, mib_len), old, old_len, value, len);
 }
 
 /* The letter J asks for JSON. What else may be left out is not there. */

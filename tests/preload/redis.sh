@@ -86,7 +86,7 @@ scenario() {
 	start_server "$1"
 	ask debug digest >>"$work/$1.txt"
 	ask memory doctor >/dev/null
-	figures
+	[[ $1 == without ]] || figures
 	stop_server
 }
 

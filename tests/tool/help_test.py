@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Checks `ukmem help`, and that `ukmem config` and its errors show all choices.
 
-usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|run_live|verbose[.norseq]
+usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|obstacles|run_live|verbose[.norseq]
 """
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,6 +104,41 @@ def check_warnings(tool):
             expect(code == 0 and sorted(errors.splitlines()) == sorted(wanted), f"{command}: {errors}")
 
 
+def check_obstacles(tool):
+    """`ukmem run` says so where a program will have another malloc, and runs it all the same."""
+    source = "#include <stdlib.h>\n%s\nint main(void) { return malloc(1) ? 7 : 8; }\n"
+    own = "void *malloc(size_t n) { static char room[4096]; (void)n; return room; }"
+    other = "void *%s(size_t n) { return malloc(n); }"
+    with tempfile.TemporaryDirectory() as directory:
+        program = Path(directory) / "program"
+        for compiler, text, options, warning in (
+                ("cc", "", [], None),
+                ("cc", own, ["-rdynamic"], "has malloc built in"),
+                ("cc", own, ["-rdynamic", "-s"], "has malloc built in"),
+                ("cc", other % "_rjem_malloc", [], "has _rjem_malloc built in"),
+                ("cc", other % "je_malloc", ["-static"], "is statically linked"),
+                ("cc", other % "my_malloc", [], None),
+                ("musl-gcc", "", [], "is linked to another libc (/lib/ld-musl-x86_64.so.1)")):
+            if not shutil.which(compiler):
+                continue
+            build = subprocess.run([compiler, "-fno-builtin", "-x", "c", "-", "-o", program, *options],
+                                   input=source % text, text=True, capture_output=True)
+            expect(not build.returncode, build.stderr)
+            code, _, errors = tool.run("run", str(program))
+            wanted = f"ukmem: warning: {program} {warning}; it keeps its own malloc\n" if warning else ""
+            expect(errors.startswith(wanted) and bool(wanted) == ("warning" in errors), f"{options}: {errors!r}")
+            expect(code == 7 or compiler != "cc", f"{options}: exit code {code}")
+        header = bytearray(program.read_bytes())
+        for bytes_, warning in (
+                (header[:4] + b"\1" + header[5:], "another word size"),   # EI_CLASS: 32 bits
+                (header[:18] + b"\xf3\0" + header[20:], "another kind"),  # e_machine: RISC-V
+                (header[:64], "is statically linked"), (header[:30], ""), (b"", ""),
+                (header[:40] + b"\xff" * 8 + header[48:], "")):           # e_shoff
+            program.write_bytes(bytes_)
+            errors = tool.run("run", str(program))[2]
+            expect(warning in errors and "Traceback" not in errors, f"{bytes_[:20]}: {errors}")
+
+
 def check_run_live(tool):
     """`ukmem run` says live:threads, unless a file of tunables has something to say of live."""
     show = ["/bin/sh", "-c", "echo $UKMEM_CONF"]
@@ -133,7 +169,7 @@ def main():
     tool, library, test = sys.argv[1:]
     kind, _, variant = test.partition(".")
     checks = {"help": check_help, "config": check_config, "config_files": check_config_files,
-              "warnings": check_warnings, "run_live": check_run_live, "verbose": check_verbose}
+              "warnings": check_warnings, "obstacles": check_obstacles, "run_live": check_run_live, "verbose": check_verbose}
     checks[kind](Tool(tool, library, variant == "norseq"))
 
 
