@@ -14,7 +14,8 @@ namespace
 {
 
 /* Before the library is initialised. */
-const bool hardened = !setenv("UKMEM_CONF", "hardened:1,percpu:cpu_id", 1);
+const bool hardened =
+	!setenv("UKMEM_CONF", "hardened:1,percpu:cpu_id,kfence_sample_interval:0", 1);
 
 constexpr size_t kSize = 200, kMany = 20000;
 

@@ -6,6 +6,7 @@
  */
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -18,6 +19,13 @@
 
 namespace
 {
+
+/* Before the library is initialised. Threads of one CPU have one array; each object is a
+ * class's. */
+const bool configured = !setenv("UKMEM_CONF",
+				rseq_is_off() ? "kfence_sample_interval:0"
+					      : "kfence_sample_interval:0,percpu:cpu_id",
+				1);
 
 constexpr gfp_t kFlags = GFP_KERNEL;
 
