@@ -88,23 +88,31 @@ std::string find_program(const std::string &program)
 	return "";
 }
 
-/* Why a program that the loader would preload has another malloc. */
-static std::string obstacle_in(const program_file &program)
+static bool is_of_musl(const program_file &file)
 {
-	const program_file own = read_program_file("/proc/self/exe");
-	const auto is_musl = [](const program_file &file) {
-		return file.loader.find("ld-musl-") != std::string::npos;
-	};
+	return file.loader.find("ld-musl-") != std::string::npos;
+}
+
+/* Why the program in @path, which the loader would preload, has another malloc. */
+static std::string obstacle_in(const std::string &path)
+{
+	const program_file program = read_program_file(path);
 
 	if (!program.is_elf)
 		return "";
+
+	const program_file own = read_program_file("/proc/self/exe");
+
 	if (program.bits != own.bits || program.machine != own.machine)
 		return "is for another kind of processor, or of another word size";
 	if (program.loader.empty())
 		return "is statically linked";
-	if (is_musl(program) != is_musl(own))
+	if (is_of_musl(program) != is_of_musl(own))
 		return "is linked to another libc (" + program.loader + ")";
-	return program.own_malloc.empty() ? "" : "has " + program.own_malloc + " built in";
+
+	const std::string name = find_own_malloc(path);
+
+	return name.empty() ? "" : "has " + name + " built in";
 }
 
 std::string preload_obstacle(const std::string &path)
@@ -118,5 +126,5 @@ std::string preload_obstacle(const std::string &path)
 		return "is setuid or setgid";
 	if (getuid() && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0)
 		return "has file capabilities";
-	return obstacle_in(read_program_file(path));
+	return obstacle_in(path);
 }

@@ -108,28 +108,6 @@ class Elf_file
 	std::unique_ptr<Elf, Ending> elf_;
 };
 
-/* Other programs and libraries find what the table for the dynamic linker has; a malloc under
- * another name is the program's own business, and only the table for debuggers may have it. */
-std::string find_own_malloc(const Elf_file &file)
-{
-	static const char *const built_in[] = { "je_malloc", "_rjem_malloc" };
-	std::string found;
-
-	file.for_each_function(SHT_DYNSYM, [&](const char *name) {
-		if (!strcmp(name, "malloc"))
-			found = name;
-	});
-	if (!found.empty())
-		return found;
-	for (unsigned table : { SHT_DYNSYM, SHT_SYMTAB })
-		file.for_each_function(table, [&](const char *name) {
-			if (std::any_of(std::begin(built_in), std::end(built_in),
-					[&](const char *own) { return !strcmp(own, name); }))
-				found = name;
-		});
-	return found;
-}
-
 } // namespace
 
 program_file read_program_file(const std::string &path)
@@ -147,6 +125,31 @@ program_file read_program_file(const std::string &path)
 		if (segment.p_type == PT_INTERP)
 			program.loader = file.text(segment);
 	});
-	program.own_malloc = find_own_malloc(file);
 	return program;
+}
+
+/* Other programs and libraries find what the table for the dynamic linker has; a malloc under
+ * another name is the program's own business, and only the table for debuggers may have it. */
+std::string find_own_malloc(const std::string &path)
+{
+	static const char *const built_in[] = { "je_malloc", "_rjem_malloc" };
+	const Elf_file file(path);
+	std::string found;
+	GElf_Ehdr header;
+
+	if (!file.header(header))
+		return found;
+	file.for_each_function(SHT_DYNSYM, [&](const char *name) {
+		if (!strcmp(name, "malloc"))
+			found = name;
+	});
+	if (!found.empty())
+		return found;
+	for (unsigned table : { SHT_DYNSYM, SHT_SYMTAB })
+		file.for_each_function(table, [&](const char *name) {
+			if (std::any_of(std::begin(built_in), std::end(built_in),
+					[&](const char *own) { return !strcmp(own, name); }))
+				found = name;
+		});
+	return found;
 }

@@ -9,13 +9,13 @@ struct program_file {
 	bool is_elf = false;  /* else a script, or nothing that runs */
 	unsigned machine = 0; /* EM_X86_64 and its like */
 	unsigned bits = 0;    /* of an address */
-	std::string
-		loader; /* the dynamic loader that it names; empty: it is statically linked */
-	std::string
-		own_malloc; /* the name under which it has a malloc of its own; empty: none */
+	std::string loader;   /* the dynamic one; empty: it is statically linked */
 };
 
 /** Read @path. What cannot be read is as if it were not there. */
 program_file read_program_file(const std::string &path);
+
+/** The name under which the program in @path has a malloc of its own; empty: it has none. */
+std::string find_own_malloc(const std::string &path);
 
 #endif
