@@ -30,6 +30,16 @@ need() {
 	done
 }
 
+# within COMMAND [ARGS...] - waits for 20 s for it to be true
+within() {
+	local i
+	for ((i = 0; i < 200; i++)); do
+		! "$@" || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
 # with_library COMMAND [ARGS...] - a command or shell function, preloaded
 with_library() (
 	export UKMEM_WITNESS="$work/witness"

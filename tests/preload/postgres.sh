@@ -38,12 +38,7 @@ start_server() {
 		-c max_parallel_workers_per_gather=2 -c min_parallel_table_scan_size=0 \
 		-c parallel_setup_cost=0 -c parallel_tuple_cost=0 >"$work/$1.log" 2>&1 &
 	server=$!
-	local i
-	for ((i = 0; i < 200; i++)); do
-		pg_isready -q && return 0
-		sleep 0.1
-	done
-	fail "the server does not answer: $(tail -5 "$work/$1.log")"
+	within pg_isready -q || fail "the server does not answer: $(tail -5 "$work/$1.log")"
 }
 
 queries() {

@@ -25,17 +25,16 @@ ask() {
 	redis-cli -s "$work/socket" "$@"
 }
 
+answers() {
+	[[ $(ask ping 2>/dev/null) == PONG ]]
+}
+
 start_server() {
 	mkdir -p "$work/$1"
 	redis-server --port 0 --unixsocket "$work/socket" --dir "$work/$1" --save '' \
 		--enable-debug-command yes --daemonize no >>"$work/$1.log" &
 	server=$!
-	local i
-	for ((i = 0; i < 200; i++)); do
-		[[ $(ask ping 2>/dev/null) != PONG ]] || return 0
-		sleep 0.1
-	done
-	fail "the server does not answer: $(tail -5 "$work/$1.log")"
+	within answers || fail "the server does not answer: $(tail -5 "$work/$1.log")"
 }
 
 # Requests with answers that depend on nothing but the requests.
@@ -93,16 +92,6 @@ scenario() {
 # figure NAME - of INFO memory
 figure() {
 	ask info memory | tr -d '\r' | sed -n "s/^$1://p"
-}
-
-# within COMMAND... - waits for it to be true: the server looks at its figures ten times a second
-within() {
-	local i
-	for ((i = 0; i < 100; i++)); do
-		! "$@" || return 0
-		sleep 0.1
-	done
-	return 1
 }
 
 allocates_what_it_uses() {
