@@ -252,7 +252,16 @@ static cold bool is_short(uint32_t since)
 	return false;
 }
 
-/* An object of the class, if it has no other than a program's sizes to look at. */
+/* Zeroes an object that a request of @flags for @size bytes got from @s, unless the cache has.
+ */
+static always_inline void zero_if_asked(const struct kmem_cache *s, void *p, size_t size,
+					gfp_t flags)
+{
+	if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
+		slab_zero(s, p, size);
+}
+
+/* Takes an object of a class from where it may look. */
 typedef void *take_function(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller);
 
 /*
@@ -274,8 +283,7 @@ static void *alloc_from_classes(size_t size, size_t align, gfp_t flags, const vo
 
 		if (s && !slab_is_checked(s) && !(s->size & (align - 1)))
 			p = take(s, size, flags, caller);
-		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
-			slab_zero(s, p, size);
+		zero_if_asked(s, p, size, flags);
 		if (p)
 			return p;
 		size = size_class_bytes(size) + 1;
@@ -302,7 +310,7 @@ static cold void *alloc_at_hand(size_t size, size_t align, gfp_t flags, const vo
 static void *take_from_array(struct kmem_cache *s, size_t size, gfp_t flags, const void *caller)
 {
 	(void)size, (void)flags, (void)caller;
-	return slab_pop(s, page_window.nr_nodes == 1 ? 0 : page_policy_node());
+	return slab_pop(s, page_policy_node());
 }
 
 /*
@@ -348,8 +356,7 @@ static always_inline void *alloc_object(size_t size, bool aligned, gfp_t flags,
 		return names_a_zone ? NULL
 				    : alloc_instead(size, aligned ? promised_align(size) : 1,
 						    flags, caller);
-	if ((flags & __GFP_ZERO) && !(s->init & SLAB_INIT_ALLOC))
-		slab_zero(s, p, size);
+	zero_if_asked(s, p, size, flags);
 	return p;
 }
 
@@ -422,8 +429,7 @@ void *kmalloc_aligned(size_t size, size_t align, gfp_t flags, const void *caller
 		size_t aligned = min_size(align_up(max_size(size, 1), align), s->object_size);
 		void *p = slab_alloc_sized(s, aligned, flags, caller);
 
-		if (p && flags & __GFP_ZERO && !(s->init & SLAB_INIT_ALLOC))
-			slab_zero(s, p, aligned);
+		zero_if_asked(s, p, aligned, flags);
 		if (p && aligned != size)
 			shrink(s, p, size);
 		return p;

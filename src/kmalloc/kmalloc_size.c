@@ -313,7 +313,7 @@ static size_t resize_here(struct page *page, void *p, size_t size, size_t align,
 	return large ? resize_large(large, size, flags, caller) : 0;
 }
 
-/* What a block grows by in place was never allocated. */
+/* No request has allocated, and zeroed, what a block grows by in place. */
 static gfp_t flags_of_rest(gfp_t flags)
 {
 	return unlikely(config.init_on_alloc) ? flags | __GFP_ZERO : flags;
@@ -365,7 +365,7 @@ size_t kmalloc_resize_in_place(void *p, size_t size, size_t extra, size_t align,
 		return 0;
 	flags = flags_of_rest(flags) | __GFP_NOWARN;
 	now = resize_here(page, p, most, align, old, flags, caller);
-	/* What has more than @size already keeps it. */
+	/* A block that has more than @size already keeps it. */
 	if (!now && most != size && size > old)
 		now = resize_here(page, p, size, align, old, flags, caller);
 	if (now > old)

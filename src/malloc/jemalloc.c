@@ -29,9 +29,9 @@ static size_t asked_align(int flags)
 }
 
 /*
- * What nallocx() says of a request: the request is for so many bytes, since the program may use
- * all of them, and have rallocx() zero what comes behind them. KFENCE, and guards of debugged
- * objects, begin at the end of what was asked for.
+ * The bytes that nallocx() promises for a request. The request is for so many, since the
+ * program may use all of them, and have rallocx() zero what comes behind them. KFENCE, and
+ * guards of debugged objects, begin at the end of what was asked for.
  */
 static size_t real_size(size_t size, int flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What jemalloc has beside libc's functions (jemalloc(3)). Programs have jemalloc's own header;
- * this one declares the functions for the library, and for its tests.
+ * The functions that jemalloc has beside libc's (jemalloc(3)). Programs have jemalloc's own
+ * header; this one declares them for the library, and for its tests.
  */
 #ifndef MALLOC_JEMALLOC_H
 #define MALLOC_JEMALLOC_H

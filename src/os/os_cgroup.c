@@ -146,16 +146,14 @@ struct folder {
 /* Reads something about the group whose files are in the folder @dir, into @out. */
 typedef void read_function(struct folder *dir, const struct version *v, void *out);
 
-/* Writes @a (of @len bytes), @b and @c, cut to @size. Not snprintf(): a process that does
- * little need not touch its code. */
-static void join(char *out, size_t size, const char *a, size_t len, const char *b,
-		 const char *c)
+/* Writes @a and @b, cut to @size. Not snprintf(): a process that does little need not touch its
+ * code. */
+static void join(char *out, size_t size, const char *a, const char *b)
 {
-	const char *parts[] = { a, b, c };
-	size_t lens[] = { len, strlen(b), strlen(c) };
+	const char *parts[] = { a, b };
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(parts); i++) {
-		size_t n = min_size(lens[i], size - 1);
+		size_t n = min_size(strlen(parts[i]), size - 1);
 
 		memcpy(out, parts[i], n);
 		out += n;
@@ -167,7 +165,7 @@ static void join(char *out, size_t size, const char *a, size_t len, const char *
 /* The path of a file in @dir, until the next call. */
 static const char *path_of(struct folder *dir, const char *file)
 {
-	join(dir->text + dir->len, sizeof(dir->text) - dir->len, "/", 1, file, "");
+	join(dir->text + dir->len, sizeof(dir->text) - dir->len, "/", file);
 	return dir->text;
 }
 
@@ -348,7 +346,7 @@ static void walk_v1(const char *list, size_t list_len, const char *name, const c
 	static const char groups[] = "/sys/fs/cgroup/";
 	char mount[64];
 
-	join(mount, sizeof(mount), groups, sizeof(groups) - 1, name, "");
+	join(mount, sizeof(mount), groups, name);
 	walk_up(mount, group, len, &version_1, read, out);
 	if (list_len == strlen(name) || list_len >= sizeof(mount) - sizeof(groups))
 		return;

@@ -83,6 +83,6 @@ void *slab_refill(struct kmem_cache *s, unsigned int node, gfp_t flags)
 	}
 	obj = slab_is_inside() ? refill_few(s, node, flags, want, slab_take_ready)
 			       : refill_many(s, node, flags, want);
-	/* What reclaims needs much of a stack itself. */
-	return likely(obj) ? obj : refill_few(s, node, flags, want, slab_take_hard);
+	/* A request that reclaims needs much of a stack itself. */
+	return likely(obj) ? obj : refill_few(s, node, flags, want, slab_take_reclaiming);
 }

@@ -141,8 +141,8 @@ unsigned int slab_take_ready(struct kmem_cache *s, unsigned int *node, void **ou
 	return count_mismatch(s, got, *node, first);
 }
 
-unsigned int slab_take_hard(struct kmem_cache *s, unsigned int *node, void **out,
-			    unsigned int n, unsigned int need, gfp_t flags)
+unsigned int slab_take_reclaiming(struct kmem_cache *s, unsigned int *node, void **out,
+				  unsigned int n, unsigned int need, gfp_t flags)
 {
 	unsigned int first = *node, got = 0;
 
@@ -168,5 +168,5 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
 	if (likely(got))
 		return got;
 	*node = first;
-	return slab_take_hard(s, node, out, n, need, flags);
+	return slab_take_reclaiming(s, node, out, n, need, flags);
 }

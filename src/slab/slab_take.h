@@ -15,7 +15,7 @@ unsigned int slab_take(struct kmem_cache *s, unsigned int *node, void **out, uns
  * as its flags allow. The second needs much of a stack. */
 unsigned int slab_take_ready(struct kmem_cache *s, unsigned int *node, void **out,
 			     unsigned int n, unsigned int need, gfp_t flags);
-unsigned int slab_take_hard(struct kmem_cache *s, unsigned int *node, void **out,
-			    unsigned int n, unsigned int need, gfp_t flags);
+unsigned int slab_take_reclaiming(struct kmem_cache *s, unsigned int *node, void **out,
+				  unsigned int n, unsigned int need, gfp_t flags);
 
 #endif

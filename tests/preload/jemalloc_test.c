@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What jemalloc has beside libc's functions: blocks by size, alignment and zeros, in place and
- * moved; sizes known beforehand; what mallctl() tells, and refuses.
+ * Tests the functions that jemalloc has beside libc's: blocks by size, alignment and zeros, in
+ * place and moved; sizes known beforehand; what mallctl() tells, and refuses.
  *
  * A program that is linked to jemalloc has its header, whose declarations must be those of the
  * library. The test finds the functions as the dynamic linker does for such a program, so
