@@ -26,6 +26,15 @@
 static page_closed_count guards;
 static struct deferred refused; /* runs that the system did not open again */
 
+/* Whether page_guard_open() has opened a page. Synchronization: relaxed. A thread that frees a
+ * run while another one writes to it may miss it, as it may miss the write. */
+static atomic_bool opened;
+
+static bool was_opened(void)
+{
+	return atomic_load_explicit(&opened, memory_order_relaxed);
+}
+
 /* Synchronization: the run's owner writes and reads. */
 static enum page_closed load(struct page *page)
 {
@@ -42,11 +51,12 @@ bool page_is_usual(const struct page *page)
 	return zone_of(page)->type == ZONE_NORMAL && !is_aside(page_to_pfn(page));
 }
 
-/* The handler of a fault may have opened a page of the run (page_guard_open), and the program
- * written to it. That memory goes, too. */
+/* The handler of a fault may have opened a page of the run, and the program written to it. That
+ * memory goes, too. */
 static bool open_run(struct page *page, size_t npages, enum page_closed closed)
 {
-	if (closed == PAGE_REGION && os_purge(page_to_virt(page), page_bytes(npages)))
+	if (closed == PAGE_REGION && unlikely(was_opened()) &&
+	    os_purge(page_to_virt(page), page_bytes(npages)))
 		closed = PAGE_PARTS;
 	return page_reopen(page, npages, closed, &guards);
 }
@@ -83,6 +93,7 @@ bool page_guard_open(struct page *page)
 {
 	void *addr = page_to_virt(page);
 
+	atomic_store_explicit(&opened, true, memory_order_relaxed);
 	/* The page may be either kind. To map it anew would be wrong if it has become part of
 	 * another block meanwhile. */
 	return !os_unguard(addr, page_size()) && !os_commit(addr, page_size());
@@ -151,17 +162,38 @@ static void try_refused(void)
 	pcpu_gate_leave();
 }
 
-/* By a mapping, since the run may be large, and what the program did to its part of the address
- * space has to go with it: a mapping of its own (move.c), protection, advice. */
-bool page_guard_all(struct page *first)
+enum { REGIONS_MAX = 2 << 20 };
+
+/*
+ * A small run becomes a guard region: neither closing nor opening it keeps other threads of the
+ * process from mapping, or from faulting pages in. A large one becomes a mapping, since regions
+ * have page tables; what the program did to its part of the address space goes with it: a
+ * mapping of its own (move.c), protection, advice.
+ */
+static bool close_all(struct page *first)
 {
-	if (load(first) == PAGE_MAPPING)
-		return !os_withdraw(page_to_virt(first), page_bytes(first->npages));
-	if (!page_is_usual(first) || !page_close_by_mapping(first, first->npages, &guards))
+	void *addr = page_to_virt(first);
+	size_t len = page_bytes(first->npages);
+
+	if (len <= REGIONS_MAX) {
+		if (!os_guard(addr, len)) {
+			store(first, PAGE_REGION);
+			return true;
+		}
+		os_unguard(addr, len); /* a part of it may be closed */
+	}
+	if (!page_close_by_mapping(first, first->npages, &guards))
 		return false;
 	store(first, PAGE_MAPPING);
 	try_refused();
 	return true;
+}
+
+bool page_guard_all(struct page *first)
+{
+	if (load(first) == PAGE_MAPPING)
+		return !os_withdraw(page_to_virt(first), page_bytes(first->npages));
+	return page_is_usual(first) && close_all(first);
 }
 
 void page_free_guard(struct page *page)

@@ -139,14 +139,14 @@ TEST(LargeQuarantineTest, QuarantineIsBounded)
 	}
 }
 
-/* The handler opens the page that is written to. The next block there is zero all the same. */
-TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeIsLost)
+/* The handler opens the page that is written to. The next block there is zero all the same.
+ * @size: so large that no memory lies beside it that has been used. @leave: lets the block
+ * leave the quarantine. */
+void write_after_a_free(size_t size, void (*leave)())
 {
 	if (!faults_are_unhandled())
 		GTEST_SKIP() << "the signal would not reach the library";
 	configure(std::string(kAll) + ",slab_debug_action:warn");
-	/* So large that no memory lies beside it that has been used. */
-	constexpr size_t size = size_t{ 6 } << 20;
 	char *p = get(size), *q = nullptr;
 	/* It may begin at pages in front of it that have become free. */
 	const auto came_back = [&] { return q && q <= p && p < q + size; };
@@ -155,7 +155,7 @@ TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeIsLost)
 	::testing::internal::CaptureStderr();
 	*static_cast<volatile char *>(p) = 'A';
 	EXPECT_EQ(count(::testing::internal::GetCapturedStderr(), "Use after free"), 1u);
-	ukmem_trim();
+	leave();
 	for (int n = 0; n < 20 && !came_back(); n++) {
 		q = static_cast<char *>(kzalloc(size, GFP_KERNEL));
 		ASSERT_NE(q, nullptr);
@@ -164,6 +164,20 @@ TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeIsLost)
 			kfree(q);
 	}
 	EXPECT_TRUE(came_back());
+}
+
+TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeIsLost)
+{
+	write_after_a_free(size_t{ 6 } << 20, [] { ukmem_trim(); });
+}
+
+/* It is closed in another way. A trim would purge it once more. */
+TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeOfASmallBlockIsLost)
+{
+	write_after_a_free(size_t{ 1 } << 20, [] {
+		for (int n = 0; n < 64; n++)
+			kfree(get(kSize));
+	});
 }
 
 /* On a kernel without guard regions, beyond the number of guards, a freed block is filled, and
