@@ -172,15 +172,10 @@ enum { REGIONS_MAX = 2 << 20 };
  */
 static bool close_all(struct page *first)
 {
-	void *addr = page_to_virt(first);
-	size_t len = page_bytes(first->npages);
-
-	if (len <= REGIONS_MAX) {
-		if (!os_guard(addr, len)) {
-			store(first, PAGE_REGION);
-			return true;
-		}
-		os_unguard(addr, len); /* a part of it may be closed */
+	if (page_bytes(first->npages) <= REGIONS_MAX &&
+	    !os_guard(page_to_virt(first), page_bytes(first->npages))) {
+		store(first, PAGE_REGION);
+		return true;
 	}
 	if (!page_close_by_mapping(first, first->npages, &guards))
 		return false;

@@ -16,6 +16,7 @@
 #include "hard_shim.h"
 #include "lock_shim.h"
 #include "page_util.h"
+#include "slab_shim.h"
 #include "test_util.h"
 #include "ukmem/ukmem.h"
 
@@ -139,6 +140,39 @@ TEST(HardenedLimitTest, SmallBlocksAreClosedWithoutMappings)
 	EXPECT_DEATH((void)*static_cast<volatile char *>(p), "");
 	ukmem_trim();
 	EXPECT_EQ(mappings, 0);
+	expect_whole();
+}
+
+/* A part of a range is a guard region when the call fails: the rest is a mapping of another
+ * kind. */
+int close_a_half(void *addr, size_t len, int advice)
+{
+	constexpr int kInstall = 102; /* MADV_GUARD_INSTALL */
+
+	if (advice != kInstall)
+		return os_calls_linux.madvise_guard(addr, len, advice);
+	const int err = os_calls_linux.madvise_guard(addr, len / 2, advice);
+
+	return err ? err : -EINVAL;
+}
+
+/* What the system closes in part, and cannot map, is open as a whole. */
+TEST(HardenedLimitTest, BlocksThatAreClosedInPartAreOpenedAgain)
+{
+	kfree(kmalloc(kMiB, GFP_KERNEL));
+	os_calls.madvise_guard = close_a_half;
+	os_calls.mmap = [](void **addr, size_t len, int prot, int flags) {
+		return prot == PROT_NONE ? -ENOMEM
+					 : os_calls_linux.mmap(addr, len, prot, flags);
+	};
+	for (size_t size = 100000; size < kMiB; size = size * 5 / 4)
+		for (size_t align : { 1 << 16, 16 }) { /* large guards, and small ones */
+			void *p = shim_kmalloc_aligned(size, align, GFP_KERNEL);
+
+			ASSERT_NE(p, nullptr);
+			memset(p, 1, size);
+			kfree(p);
+		}
 	expect_whole();
 }
 
