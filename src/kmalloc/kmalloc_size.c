@@ -4,6 +4,7 @@
  * when it frees, and resizing. Called by the public functions and the drop-in; calls the slow
  * paths of kmalloc.c.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -20,6 +21,8 @@
 #include "slab/debug/twin.h"
 #include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
+
+enum { DETAIL_SIZE = 128 };
 
 /* The bytes of the block @p, on @page, that the program may use. */
 static size_t usable(const struct page *page, const void *p)
@@ -116,12 +119,22 @@ static bool serves(const struct page *page, size_t size, size_t align)
 	return !s && large_fits(page, size);
 }
 
+static cold void tell_size(char *detail, const char *func, size_t size, size_t align)
+{
+	if (align)
+		snprintf(detail, DETAIL_SIZE, "%s with %zu bytes, aligned to %zu", func, size,
+			 align);
+	else
+		snprintf(detail, DETAIL_SIZE, "%s with %zu bytes", func, size);
+}
+
 /* Reports the wrong size of a debugged object or block. A pointer to neither is reported by the
  * free that follows. */
 static cold void check_debugged_size(const void *p, size_t size, size_t align, const char *func,
 				     const void *caller)
 {
 	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
+	char detail[DETAIL_SIZE];
 	struct kmem_cache *s;
 
 	if (!head || page_type(head) != PAGE_SLAB) {
@@ -131,8 +144,10 @@ static cold void check_debugged_size(const void *p, size_t size, size_t align, c
 	s = slab_page_cache(head);
 	if (s && s->home != s && compares_size(s) &&
 	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
-	    !serves(head, size, align))
-		slab_twin_has_other_size(s, (void *)(uintptr_t)p, caller);
+	    !serves(head, size, align)) {
+		tell_size(detail, func, size, align);
+		slab_twin_has_other_size(s, (void *)(uintptr_t)p, detail, caller);
+	}
 }
 
 bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func,

@@ -55,7 +55,11 @@ def poison(count, first):
     return wrong("Poison overwritten", count, first, "0x6b", ALLOCATED + FREED)
 
 
-OTHER_SIZE = "Freed with another size"
+def sized(call, cache=CACHE, size=SIZE):
+    """A free whose size is not the object's."""
+    return report("Freed with another size", rf"ukmem:   {call}\n" + ALLOCATED, cache, size)
+
+
 TWICE = report("Object already free", ALLOCATED + FREED)
 
 
@@ -92,10 +96,10 @@ BUGS = {
     "freed_first": poison(8, "+0"),
     "freed_50": poison(1, "+50"),
     "freed_all": poison(100, "+0"),
-    "size_smaller": report(OTHER_SIZE, ALLOCATED),
-    "size_delete": report(OTHER_SIZE, ALLOCATED),
-    "size_aligned": report(OTHER_SIZE, ALLOCATED, "kmalloc-128"),
-    "size_shrunk": report(OTHER_SIZE, ALLOCATED, "kmalloc-80", 80),
+    "size_smaller": sized(r"free_sized\(\) with 1 bytes"),
+    "size_delete": sized("operator delete with 300 bytes"),
+    "size_aligned": sized(r"free_aligned_sized\(\) with 300 bytes, aligned to 64", "kmalloc-128"),
+    "size_shrunk": sized(r"free_sized\(\) with 300 bytes", "kmalloc-80", 80),
 }
 
 # An overflow of one byte, in an object got and given back by each of these.

@@ -104,6 +104,8 @@ cold void slab_report(const struct slab_finding *f)
 
 	log_warn("BUG %s: %s: object %p", f->twin->name, f->what, f->obj);
 	describe_object(f);
+	if (f->detail)
+		log_warn("  %s", f->detail);
 	if (slab_record_is_sound(r)) {
 		slab_report_track("allocated", &r->alloc);
 		slab_report_track("freed", &r->free);

@@ -17,6 +17,7 @@ struct slab_finding {
 	void *obj;
 	const char *what;
 	struct slab_wrong wrong;
+	const char *detail; /* a line more, or NULL */
 	const void *caller;
 };
 /* Logs a finding. Returns if the tunable slab_debug_action says so, else aborts. */

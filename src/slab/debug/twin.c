@@ -303,11 +303,18 @@ void slab_twin_resize(struct kmem_cache *twin, void *obj, size_t size, const voi
 	slab_annotate_close(twin, obj);
 }
 
-void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *caller)
+void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const char *detail,
+			      const void *caller)
 {
+	struct slab_finding f = { .twin = twin,
+				  .obj = obj,
+				  .what = "Freed with another size",
+				  .detail = detail,
+				  .caller = caller };
+
 	slab_annotate_open(twin, obj);
 	if (state_of(slab_record(twin, obj)) == SLAB_IN_USE)
-		report(twin, obj, "Freed with another size", caller);
+		slab_report(&f);
 	slab_annotate_close(twin, obj);
 }
 

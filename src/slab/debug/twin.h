@@ -31,8 +31,9 @@ size_t slab_twin_usable(struct kmem_cache *twin, void *obj);
 /* Makes them @size, if an end of them is guarded; reports what was written beyond. */
 void slab_twin_resize(struct kmem_cache *twin, void *obj, size_t size, const void *caller);
 /* Reports that an object is freed with a size that its cache does not serve. If it is not in
- * use, the free itself reports that. */
-void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const void *caller);
+ * use, the free itself reports that. @detail: the call, with that size. */
+void slab_twin_has_other_size(struct kmem_cache *twin, void *obj, const char *detail,
+			      const void *caller);
 /* For verification: what is wrong with the bytes in and around @obj, which may be free or in
  * use, and the offset of the first wrong byte; NULL: nothing. The caller keeps the slab from
  * being freed. Other threads may allocate and free the object meanwhile. */
