@@ -75,6 +75,8 @@ TEST_F(ControlTest, ErrorsAreTheProcesss)
 {
 	EXPECT_EQ(error_of("ukmem 1 error it has no cache 'x'\n", [&] { control.verify(); }),
 		  "it has no cache 'x'");
+	/* A process that is hostile moves no cursor of the terminal. */
+	EXPECT_EQ(error_of("ukmem 1 error \x1b[2Jx\n", [&] { control.verify(); }), "?[2Jx");
 }
 
 TEST_F(ControlTest, RepliesThatAreNone)

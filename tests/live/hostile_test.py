@@ -6,6 +6,7 @@ usage: hostile_test.py TOOL VICTIM LIBRARY|- SECONDS TEST
 """
 
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -86,8 +87,18 @@ def check_replies(test):
     wait_for(lambda: names(pid), "the child's socket")
     code, err, seconds = timed(test, "slabinfo", "-v", pid)
     expect(code == 1 and "has no end" in err and seconds < 20, f"{code}, {seconds}: {err}")
-    _, out, _ = test.look("slabinfo", "-v", pid)
-    expect("\x1b" not in out and "?[2Jx" in out, repr(out))
+    code, out, _ = test.look("slabinfo", "-v", pid)
+    expect(code == 1 and out == "?[2Jx\n", f"a finding is no success, and moves no cursor: {code}: {out!r}")
+    os.waitpid(pid, 0)
+    # A socket that another process has made with this one's number is not asked.
+    pid = os.fork()
+    if not pid:
+        serve([b"ukmem 1 ok\n1\n"], os.getppid())
+        os._exit(0)
+    wait_for(lambda: names(os.getpid()), "the impostor's socket")
+    code, out, err = test.look("trim", os.getpid())
+    expect(code == 1 and not out and "its socket is in another network namespace" in err, f"{code}: {out}{err}")
+    os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
 

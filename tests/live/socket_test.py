@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -201,9 +202,9 @@ def check_strangers(test):
     code, out, err = test.look("trim", victim.pid, prefix=other)
     expect(code == 0 and int(out) >= 0, f"{code}: {err}")
     victim.communicate("\n")
-    # Root alone may ask a process that can become root again, or has made itself unreadable.
+    # Root alone may ask a process that can become root again, is root still, or has made itself unreadable.
     unreadable = "it has made itself unreadable (PR_SET_DUMPABLE, a setuid program, capabilities): root alone may ask it"
-    for prefix, how in ([], "saved"), (other, "hide"):
+    for prefix, how in ([], "saved"), ([], "effective"), (other, "hide"):
         victim = subprocess.Popen([*prefix, test.victim, how], env=test.environment(LIVE),
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         expect(victim.stdout.readline() == "ready\n", "the program did not start")
@@ -299,6 +300,13 @@ def check_silent(test):
     expect(1 < took < 15, f"after {took} s")
     for client in (silent, half):
         expect(client.recv(1000) == b"ukmem 1 error this is no request\n", "told why")
+    # One that has said all that it will say does not have to be waited for.
+    with connect(process.pid) as short:
+        short.sendall(b"ukmem 1 tr")
+        short.shutdown(socket.SHUT_WR)
+        begin = time.monotonic()
+        expect(short.recv(1000) == b"ukmem 1 error this is no request\n", "half a request, and its end")
+        expect(time.monotonic() - begin < 1.5, f"after {time.monotonic() - begin} s")
     many = [subprocess.Popen([test.tool, "trim", str(process.pid)], stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, text=True) for _ in range(20)]
     for client in many:
@@ -308,7 +316,7 @@ def check_silent(test):
 
 
 def check_fork(test):
-    """A child has a server of its own; the parent's goes on."""
+    """A child has a server of its own, though it has as many files as it may; the parent's goes on."""
     process = test.start("child", conf=LIVE)
     child = int(process.stdout.readline())
     for pid in (process.pid, child):
@@ -339,6 +347,9 @@ def check_closed(test):
     folder = f"/proc/{process.pid}/fd"
     links = [os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)]
     expect(not any("socket" in link for link in links) and len(links) == 302, f"{links}")
+    # A daemon tells by such a pipe that it has started.
+    expect(select.select([process.stderr], [], [], 10)[0] and process.stderr.read() == "",
+           "the library keeps a pipe open that the program has closed")
     process.communicate()
     expect(process.returncode == 0, f"{process.returncode}")
 
