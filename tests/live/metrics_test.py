@@ -162,6 +162,16 @@ def check_listen(test):
     port = url[0].split(":")[2].partition("/")[0]
     code, _, err = test.look("metrics", process.pid, "--listen", port)
     expect(code == 1 and "cannot listen" in err, f"a port that is taken: {code}: {err}")
+    # Without a host only this machine can connect.
+    for where, wanted in (("0", r"127\.0\.0\.1"), (":0", r"127\.0\.0\.1"), ("[::1]:0", r"\[::1\]")):
+        if "::1" in where and not os.path.exists("/proc/net/if_inet6"):
+            continue
+        alone = subprocess.Popen([test.tool, "metrics", str(process.pid), "--listen", where],
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        line = alone.stdout.readline()
+        alone.kill()
+        alone.communicate()
+        expect(re.search(rf"serving http://{wanted}:\d+/metrics", line) or "cannot listen on ::1" in line, f"{where}: {line!r}")
     # Clients that say nothing hold nobody up, also if they are as many as the server has threads.
     for number in (1, 8):
         silent = [http.client.HTTPConnection("127.0.0.1", int(port)) for _ in range(number)]

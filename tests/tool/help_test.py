@@ -5,8 +5,10 @@
 usage: help_test.py TOOL MALLOC_LIBRARY help|config|config_files|warnings|obstacles|run_live|verbose[.norseq]
 """
 
+import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -128,11 +130,25 @@ def check_obstacles(tool):
             wanted = f"ukmem: warning: {program} {warning}; it keeps its own malloc\n" if warning else ""
             expect(errors.startswith(wanted) and bool(wanted) == ("warning" in errors), f"{options}: {errors!r}")
             expect(code == 7 or compiler != "cc", f"{options}: exit code {code}")
+        # The loader preloads nothing into what has rights that its user has not.
+        if not os.geteuid():
+            for owner, group, mode in ((65534, 0, 0o4755), (0, 65534, 0o2755), (0, 0, 0o6755)):
+                build = subprocess.run(["cc", "-x", "c", "-", "-o", program], input=source % "", text=True, capture_output=True)
+                expect(not build.returncode, build.stderr)
+                os.chown(program, owner, group)
+                program.chmod(mode)
+                errors = tool.run("run", str(program))[2]
+                expect(("is setuid or setgid" in errors) == bool(owner or group), f"{owner}, {group}, {mode:o}: {errors!r}")
+            program.chmod(0o755)
         header = bytearray(program.read_bytes())
+        at, size, number = struct.unpack_from("<Q14xHH", header, 32)
+        name = next(i for i in range(at, at + size * number, size) if header[i] == 3)  # PT_INTERP
         for bytes_, warning in (
                 (header[:4] + b"\1" + header[5:], "another word size"),   # EI_CLASS: 32 bits
                 (header[:18] + b"\xf3\0" + header[20:], "another kind"),  # e_machine: RISC-V
                 (header[:64], "is statically linked"), (header[:30], ""), (b"", ""),
+                (header[:name + 8] + b"\xff" * 8 + header[name + 16:], "is statically linked"),     # p_offset
+                (header[:name + 32] + b"\xff" * 7 + b"\x7f" + header[name + 40:], "is statically linked"),  # p_filesz
                 (header[:40] + b"\xff" * 8 + header[48:], "")):           # e_shoff
             program.write_bytes(bytes_)
             code, _, errors = tool.run("run", str(program))
