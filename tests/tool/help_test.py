@@ -113,6 +113,8 @@ def check_obstacles(tool):
     other = "void *%s(size_t n) { return malloc(n); }"
     with tempfile.TemporaryDirectory() as directory:
         program = Path(directory) / "program"
+        # A shell runs what the system does not, and takes the number of the processor for ">".
+        os.chdir(directory)
         for compiler, text, options, warning in (
                 ("cc", "", [], None),
                 ("cc", own, ["-rdynamic"], "has malloc built in"),
