@@ -228,6 +228,12 @@ def check_ends(test):
         told = json.loads(out)
         expect(told["ukmem"]["pid"] == process.pid and told["snapshots"] == snapshots and
                told["output"] == series.path and told["ended"] == "signal", f"{told}")
+        # A signal that is ignored, as by nohup, does not end it.
+        done = subprocess.run(["sh", "-c", 'trap "" HUP; "$0" map --json -o "$1" --interval 0.3 --count 4 "$2" & '
+                               "sleep 0.6; kill -HUP $!; wait $!", test.tool, series.path, str(process.pid)],
+                              stdout=subprocess.PIPE, text=True, check=False)
+        told = json.loads(done.stdout)
+        expect(done.returncode == 0 and told["ended"] == "count" and told["snapshots"] == 4, f"{done.returncode}: {told}")
         # Without a page the file is as it was.
         with open(series.path, encoding="utf-8") as file:
             before = file.read()
@@ -426,7 +432,15 @@ def document_of(browser, folder, url):
 
 
 def check_named(test):
-    """Caches of one name have a line each, and colours of their own."""
+    """Caches of one name have a line each, and colours of their own; no name is part of the script."""
+    process = test.started("named")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "heap.html")
+        test.shown("map", process.pid, "-o", path)
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+    expect("</script><script>" not in page and "\\u003c/script>\\u003cscript>" in page, "a name is part of the page's script")
+    process.communicate("\n")
     browser = find_browser()
     if not browser:
         return

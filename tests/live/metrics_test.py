@@ -277,7 +277,7 @@ def check_watch(test):
     process = test.started("quiet")
     pid = process.pid
     gauges = test.json("gauges", pid)["gauges"]
-    for wrong in ("", "x", "0", "0%", "101%", "-1", "1Q", "nan%", "99999999999999999999"):
+    for wrong in ("", "x", "0", "0%", "101%", "-1", "1Q", "nan%", "99999999999999999999", "99999999999T"):
         code, out, err = test.look("watch", pid, f"--limit={wrong}")
         expect(code == 2 and not out and "--limit" in err, f"{wrong}: {code}: {err}")
     expect(test.look("watch", pid, "--limit=1", "--gauge=x")[0] == 2, "no such gauge")

@@ -216,6 +216,17 @@ def check_files(tool, path, library):
     with tempfile.TemporaryDirectory() as folder:
         conf = f"profile:1,profile_interval:{INTERVAL},profile_file:{folder}/%p.heap"
         check_hostile_file(tool, path, library, conf, folder)
+        # Its names move no cursor of the terminal.
+        copy = shutil.copy(path, os.path.join(folder, "escaped"))
+        with open(copy, "r+b") as file:
+            text = file.read().replace(b"planted_hot", b"\x1b[2Jted_hot")
+            file.seek(0)
+            file.write(text)
+        program = Program([copy], library, conf)
+        names = folded(dump(tool, "--format", "folded", program.pid))
+        expect("?[2Jted_hot" in names, f"{names}")
+        program.process.kill()
+        program.process.wait()
         # Deleted, and another one in its place: root alone gets to what is mapped.
         copy = shutil.copy(path, os.path.join(folder, "replaced"))
         program = Program([copy], library, conf)

@@ -182,6 +182,7 @@ static int named(void)
 		{ "same", 900 },
 		{ "same", 1000 },
 		{ "a name of more than thirty-one bytes", 56 },
+		{ "</script><script>", 72 },
 	};
 
 	for (size_t i = 0; i < sizeof(caches) / sizeof(caches[0]); i++) {
