@@ -277,8 +277,8 @@ def check_watch(test):
     process = test.started("quiet")
     pid = process.pid
     gauges = test.json("gauges", pid)["gauges"]
-    for wrong in ("", "x", "0", "0%", "101%", "-1", "1Q", "nan%", "99999999999999999999", "99999999999T"):
-        code, out, err = test.look("watch", pid, f"--limit={wrong}")
+    for wrong in ("", "x", "0", "0%", "101%", "-1", "1Q", "nan%", "99999999999999999999", f"{2**54 + 1}K"):
+        code, out, err = test.look("watch", pid, f"--limit={wrong}", "--once")
         expect(code == 2 and not out and "--limit" in err, f"{wrong}: {code}: {err}")
     expect(test.look("watch", pid, "--limit=1", "--gauge=x")[0] == 2, "no such gauge")
     out = test.shown("watch", pid, "--limit", str(gauges["allocated"]), "--gauge", "allocated",
