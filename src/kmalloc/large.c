@@ -34,9 +34,11 @@ _Atomic(const struct large_profile *) large_profile;
 enum {
 	LOOK_EVERY = 64, /* blocks of a CPU: a look at the clock */
 	/* Blocks that are zeroed when they are freed, or allocated, give their memory back if
-	 * they have so many bytes. */
+	 * they have so many bytes; or so many, and the program touched less than half of them.
+	 */
 	PURGE_FREED = 4 << 20,
 	PURGE_ALLOCATED = 32 << 20,
+	PURGE_UNTOUCHED = 128 << 10,
 	/* stepped() */
 	ROOMY_FROM = 16, /* pages */
 	FOUR_UP_TO = 1 << 20,
@@ -59,16 +61,27 @@ static cold void forget(struct page *page)
 }
 
 /*
+ * Where all blocks are zeroed, those that a program hardly touches would become resident so.
+ * Without that the caller makes no such system call, which a filter may not know.
+ */
+static bool is_hardly_touched(void *p, size_t len)
+{
+	return len >= PURGE_UNTOUCHED && (config.init_on_free || config.init_on_alloc) &&
+	       !os_is_half_resident(p, len);
+}
+
+/*
  * From @purge bytes on the memory goes back to the system instead, so that pages which the
  * program does not touch need no memory. If it touches all of them, their faults cost two to
- * three times what zeroing does.
+ * three times what zeroing does. SIZE_MAX: the system is not to be called.
  */
 static void zero_run(struct page *page, size_t npages, size_t purge)
 {
 	size_t len = npages << page_window.page_shift;
 	void *p = page_to_virt(page);
+	bool goes = len >= purge || (purge != SIZE_MAX && is_hardly_touched(p, len));
 
-	if (len < purge || os_purge(p, len))
+	if (!goes || os_purge(p, len))
 		memset(p, 0, len);
 }
 

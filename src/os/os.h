@@ -155,6 +155,8 @@ int os_unpin(void *addr, size_t len);
 void os_advise_huge(void *addr, size_t len, bool huge);
 /* Bytes of physical memory behind the range. */
 size_t os_resident(void *addr, size_t len);
+/* Whether half of the range or more is resident; true also if the system does not tell. */
+bool os_is_half_resident(void *addr, size_t len);
 /* Whether the page at @addr (any address) has memory; true if the system does not tell. */
 bool os_touched(const void *addr);
 /* Prefer @node for the range. A refusal is counted and otherwise ignored. */

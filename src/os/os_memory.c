@@ -319,24 +319,42 @@ void os_advise_huge(void *addr, size_t len, bool huge)
 	os_calls.madvise(addr, len, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-size_t os_resident(void *addr, size_t len)
+/* Adds the range's resident bytes to *@resident. False: the system does not tell them all. */
+static bool add_resident(char *p, size_t len, size_t *resident)
 {
-	size_t page = os_page_size(), resident = 0;
+	size_t page = os_page_size();
 	unsigned char vec[1024]; /* the stack may be small */
-	char *p = addr;
+	bool told = true;
 
-	if (p >= permanent && p < permanent + sizeof(permanent))
-		return 0;
 	while (len) {
 		size_t piece = min_size(len, sizeof(vec) * page);
 
-		if (!os_calls.mincore(p, piece, vec))
+		if (os_calls.mincore(p, piece, vec))
+			told = false;
+		else
 			for (size_t i = 0; i < piece / page; i++)
-				resident += vec[i] & 1;
+				*resident += vec[i] & 1 ? page : 0;
 		p += piece;
 		len -= piece;
 	}
-	return resident * page;
+	return told;
+}
+
+size_t os_resident(void *addr, size_t len)
+{
+	size_t resident = 0;
+	char *p = addr;
+
+	if (p < permanent || p >= permanent + sizeof(permanent))
+		add_resident(p, len, &resident);
+	return resident;
+}
+
+bool os_is_half_resident(void *addr, size_t len)
+{
+	size_t resident = 0;
+
+	return !add_resident(addr, len, &resident) || resident >= len / 2;
 }
 
 bool os_touched(const void *addr)
