@@ -119,13 +119,25 @@ static bool serves(const struct page *page, size_t size, size_t align)
 	return !s && large_fits(page, size);
 }
 
-static cold void tell_size(char *detail, const char *func, size_t size, size_t align)
+/* "@what @size bytes", and the alignment. */
+static cold void tell_size(char *detail, const char *what, size_t size, size_t align)
 {
 	if (align)
-		snprintf(detail, DETAIL_SIZE, "%s with %zu bytes, aligned to %zu", func, size,
+		snprintf(detail, DETAIL_SIZE, "%s %zu bytes, aligned to %zu", what, size,
 			 align);
 	else
-		snprintf(detail, DETAIL_SIZE, "%s with %zu bytes", func, size);
+		snprintf(detail, DETAIL_SIZE, "%s %zu bytes", what, size);
+}
+
+static cold void report_size(const struct page *page, const void *p, size_t size, size_t align,
+			     const char *func, const void *caller)
+{
+	char what[DETAIL_SIZE / 2], why[DETAIL_SIZE];
+
+	snprintf(what, sizeof(what), "allocated with another size (%zu usable) than",
+		 usable(page, p));
+	tell_size(why, what, size, align);
+	report_invalid(func, p, why, caller);
 }
 
 /* Reports the wrong size of a debugged object or block. A pointer to neither is reported by the
@@ -134,7 +146,7 @@ static cold void check_debugged_size(const void *p, size_t size, size_t align, c
 				     const void *caller)
 {
 	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
-	char detail[DETAIL_SIZE];
+	char what[DETAIL_SIZE / 2], detail[DETAIL_SIZE];
 	struct kmem_cache *s;
 
 	if (!head || page_type(head) != PAGE_SLAB) {
@@ -145,7 +157,8 @@ static cold void check_debugged_size(const void *p, size_t size, size_t align, c
 	if (s && s->home != s && compares_size(s) &&
 	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
 	    !serves(head, size, align)) {
-		tell_size(detail, func, size, align);
+		snprintf(what, sizeof(what), "%s with", func);
+		tell_size(detail, what, size, align);
 		slab_twin_has_other_size(s, (void *)(uintptr_t)p, detail, caller);
 	}
 }
@@ -164,7 +177,7 @@ bool kmalloc_has_size(const void *p, size_t size, size_t align, const char *func
 		return false;
 	if (serves(page, size, align))
 		return true;
-	report_invalid(func, p, "allocated with another size", caller);
+	report_size(page, p, size, align, func, caller);
 	return false;
 }
 
