@@ -22,7 +22,7 @@
 #include "slab/slab_kfence.h"
 #include "slab/slab_page.h"
 
-enum { DETAIL_SIZE = 128 };
+enum { SIZE_TEXT = 64, DETAIL_SIZE = 128 };
 
 /* The bytes of the block @p, on @page, that the program may use. */
 static size_t usable(const struct page *page, const void *p)
@@ -119,24 +119,23 @@ static bool serves(const struct page *page, size_t size, size_t align)
 	return !s && large_fits(page, size);
 }
 
-/* "@what @size bytes", and the alignment. */
-static cold void tell_size(char *detail, const char *what, size_t size, size_t align)
+/* The size that a program frees with, and the alignment if it names one, in words. */
+static cold const char *size_text(char text[SIZE_TEXT], size_t size, size_t align)
 {
 	if (align)
-		snprintf(detail, DETAIL_SIZE, "%s %zu bytes, aligned to %zu", what, size,
-			 align);
+		snprintf(text, SIZE_TEXT, "%zu bytes, aligned to %zu", size, align);
 	else
-		snprintf(detail, DETAIL_SIZE, "%s %zu bytes", what, size);
+		snprintf(text, SIZE_TEXT, "%zu bytes", size);
+	return text;
 }
 
 static cold void report_size(const struct page *page, const void *p, size_t size, size_t align,
 			     const char *func, const void *caller)
 {
-	char what[DETAIL_SIZE / 2], why[DETAIL_SIZE];
+	char text[SIZE_TEXT], why[DETAIL_SIZE];
 
-	snprintf(what, sizeof(what), "allocated with another size (%zu usable) than",
-		 usable(page, p));
-	tell_size(why, what, size, align);
+	snprintf(why, sizeof(why), "allocated with another size (%zu usable) than %s",
+		 usable(page, p), size_text(text, size, align));
 	report_invalid(func, p, why, caller);
 }
 
@@ -146,7 +145,7 @@ static cold void check_debugged_size(const void *p, size_t size, size_t align, c
 				     const void *caller)
 {
 	struct page *page = page_lookup(p), *head = page ? slab_head(page) : NULL;
-	char what[DETAIL_SIZE / 2], detail[DETAIL_SIZE];
+	char text[SIZE_TEXT], detail[DETAIL_SIZE];
 	struct kmem_cache *s;
 
 	if (!head || page_type(head) != PAGE_SLAB) {
@@ -157,8 +156,8 @@ static cold void check_debugged_size(const void *p, size_t size, size_t align, c
 	if (s && s->home != s && compares_size(s) &&
 	    !slab_page_wrong(s, head, slab_page_index(s, head, p)) &&
 	    !serves(head, size, align)) {
-		snprintf(what, sizeof(what), "%s with", func);
-		tell_size(detail, what, size, align);
+		snprintf(detail, sizeof(detail), "%s with %s", func,
+			 size_text(text, size, align));
 		slab_twin_has_other_size(s, (void *)(uintptr_t)p, detail, caller);
 	}
 }

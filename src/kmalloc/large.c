@@ -61,8 +61,9 @@ static cold void forget(struct page *page)
 }
 
 /*
- * Where all blocks are zeroed, those that a program hardly touches would become resident so.
- * Without that the caller makes no such system call, which a filter may not know.
+ * In a process that zeroes all blocks, zeroing would make those resident that the program
+ * hardly touches. Other processes do not ask the system, since their filters may not know the
+ * call.
  */
 static bool is_hardly_touched(void *p, size_t len)
 {
@@ -73,7 +74,7 @@ static bool is_hardly_touched(void *p, size_t len)
 /*
  * From @purge bytes on the memory goes back to the system instead, so that pages which the
  * program does not touch need no memory. If it touches all of them, their faults cost two to
- * three times what zeroing does. SIZE_MAX: the system is not to be called.
+ * three times what zeroing does. SIZE_MAX: the caller must not make a system call.
  */
 static void zero_run(struct page *page, size_t npages, size_t purge)
 {

@@ -323,7 +323,8 @@ UKMEM_EXPORT int mallctlbymib(const size_t *mib, size_t mib_len, void *old, size
 	return control(control_of(mib, mib_len), old, old_len, value, len);
 }
 
-/* The letter J asks for JSON. What else may be left out is not there. */
+/* The letter J asks for JSON. The other letters leave parts out that this text does not have.
+ */
 UKMEM_EXPORT void malloc_stats_print(void (*write)(void *, const char *), void *to,
 				     const char *options)
 {

@@ -162,7 +162,7 @@ static void try_refused(void)
 	pcpu_gate_leave();
 }
 
-enum { REGIONS_MAX = 2 << 20 };
+enum { REGION_BLOCK_MAX = 2 << 20 }; /* bytes */
 
 /*
  * A small run becomes a guard region: neither closing nor opening it keeps other threads of the
@@ -172,7 +172,7 @@ enum { REGIONS_MAX = 2 << 20 };
  */
 static bool close_all(struct page *first)
 {
-	if (page_bytes(first->npages) <= REGIONS_MAX &&
+	if (page_bytes(first->npages) <= REGION_BLOCK_MAX &&
 	    !os_guard(page_to_virt(first), page_bytes(first->npages))) {
 		store(first, PAGE_REGION);
 		return true;

@@ -42,6 +42,15 @@ inline int no_guard_regions(void *, size_t, int)
 	return -EINVAL;
 }
 
+/* The kernel's MADV_GUARD_INSTALL and MADV_GUARD_REMOVE, which libc's header may not have. */
+inline constexpr int kGuardInstall = 102, kGuardRemove = 103;
+
+/* Whether the kernel has guard regions. @page: a page of the test's, which is open. */
+inline bool has_guard_regions(void *page)
+{
+	return !os_calls.madvise_guard(page, os_page_size(), kGuardRemove);
+}
+
 /* Nodes the process may use, a bit each. */
 inline unsigned long fake_mems = ~0ul;
 inline int fake_mems_error;

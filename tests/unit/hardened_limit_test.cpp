@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fake_os.h"
 #include "hard_shim.h"
 #include "lock_shim.h"
 #include "page_util.h"
@@ -26,8 +27,7 @@ namespace
 /* Before the library is initialised. */
 const bool hardened = !setenv("UKMEM_CONF", "hardened:1", 1);
 
-constexpr size_t kMiB = size_t{ 1 } << 20;
-constexpr size_t kBlock = 3 * kMiB; /* is closed by a mapping */
+constexpr size_t kBlock = 3 * kMiB; /* the library closes it by a mapping */
 
 /* The system opens only what has fewer bytes. */
 size_t refused_from = SIZE_MAX;
@@ -123,7 +123,7 @@ TEST(HardenedLimitTest, SmallBlocksAreClosedWithoutMappings)
 	static int mappings;
 	char *p = static_cast<char *>(kmalloc(kMiB, GFP_KERNEL));
 
-	if (os_calls.madvise_guard(p, ukmem_page_size(), 103 /* MADV_GUARD_REMOVE */))
+	if (!has_guard_regions(p))
 		GTEST_SKIP() << "the kernel has no guard regions";
 	kfree(p);
 	os_calls.mmap = [](void **addr, size_t len, int prot, int flags) {
@@ -143,20 +143,19 @@ TEST(HardenedLimitTest, SmallBlocksAreClosedWithoutMappings)
 	expect_whole();
 }
 
-/* A part of a range is a guard region when the call fails: the rest is a mapping of another
- * kind. */
+/* The system closes the first half of a range, and then comes to a mapping that it refuses to
+ * close. */
 int close_a_half(void *addr, size_t len, int advice)
 {
-	constexpr int kInstall = 102; /* MADV_GUARD_INSTALL */
-
-	if (advice != kInstall)
+	if (advice != kGuardInstall)
 		return os_calls_linux.madvise_guard(addr, len, advice);
 	const int err = os_calls_linux.madvise_guard(addr, len / 2, advice);
 
 	return err ? err : -EINVAL;
 }
 
-/* What the system closes in part, and cannot map, is open as a whole. */
+/* The system closes a part of a freed block, and refuses a mapping in its place. The library
+ * opens that part again before another request gets it. */
 TEST(HardenedLimitTest, BlocksThatAreClosedInPartAreOpenedAgain)
 {
 	kfree(kmalloc(kMiB, GFP_KERNEL));

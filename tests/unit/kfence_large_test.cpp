@@ -74,15 +74,6 @@ size_t allocated()
 	return gauges().allocated;
 }
 
-size_t resident_of(const char *p, size_t size)
-{
-	char *start = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(p) & -PAGE);
-	std::vector<unsigned char> pages((p + size - start + PAGE - 1) / PAGE);
-
-	EXPECT_EQ(mincore(start, pages.size() * PAGE, pages.data()), 0);
-	return std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; });
-}
-
 TEST_F(KfenceLargeTest, AllSizesAndAlignments)
 {
 	for (size_t size = PAGE + 1; size <= LARGE_SLOT;
@@ -98,7 +89,7 @@ TEST_F(KfenceLargeTest, AllSizesAndAlignments)
 			ASSERT_EQ(p[i], 0) << i << " of " << size;
 		memset(p, 'x', size);
 		EXPECT_EQ(says([&] { kfree(p); }), "") << size;
-		EXPECT_EQ(resident_of(p, size), 0u) << size;
+		EXPECT_EQ(resident_pages(p, size), 0u) << size;
 	}
 	for (size_t align : { 64, 4096, 8192, 65536, 524288 })
 		for (size_t size : { 5000, 70000, 400000 }) {
@@ -196,9 +187,9 @@ TEST_F(KfenceLargeTest, LockedMemoryGoes)
 
 	if (mlock(p, BLOCK))
 		GTEST_SKIP() << "memory cannot be locked";
-	EXPECT_GT(resident_of(p, BLOCK), 0u);
+	EXPECT_GT(resident_pages(p, BLOCK), 0u);
 	EXPECT_EQ(says([&] { kfree(p); }), "");
-	EXPECT_EQ(resident_of(p, BLOCK), 0u);
+	EXPECT_EQ(resident_pages(p, BLOCK), 0u);
 	EXPECT_FALSE(shim_kfence_is_readable(p));
 }
 
@@ -216,7 +207,7 @@ TEST_F(KfenceLargeTest, FreedBlockIsClosedWithoutAMapping)
 	memset(p, 'x', BLOCK);
 	os_calls.mmap = refuse_mmap;
 	EXPECT_EQ(says([&] { kfree(p); }), "");
-	EXPECT_EQ(resident_of(p, BLOCK), 0u);
+	EXPECT_EQ(resident_pages(p, BLOCK), 0u);
 	EXPECT_FALSE(shim_kfence_is_readable(p));
 }
 

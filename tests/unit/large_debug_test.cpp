@@ -352,7 +352,7 @@ TEST(LargeDebugTest, OneReportBeforeTheEnd)
 TEST(LargeDebugTest, ManyBlocksHaveGuards)
 {
 	configure(std::string(kAll) + ",slab_debug_action:warn");
-	if (os_calls.madvise_guard(vmalloc(kSize), ukmem_page_size(), 103))
+	if (!has_guard_regions(vmalloc(kSize)))
 		GTEST_SKIP() << "no guard regions here";
 	std::vector<char *> blocks(13000);
 

@@ -171,7 +171,7 @@ TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeIsLost)
 	write_after_a_free(size_t{ 6 } << 20, [] { ukmem_trim(); });
 }
 
-/* It is closed in another way. A trim would purge it once more. */
+/* The library closes a small block in another way. A trim would purge its memory once more. */
 TEST(LargeQuarantineTest, WhatWasWrittenAfterAFreeOfASmallBlockIsLost)
 {
 	write_after_a_free(size_t{ 1 } << 20, [] {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks of whole pages in processes that zero what they free, or allocate. */
-#include <cstdlib>
+#include <cerrno>
 #include <vector>
-
-#include <sys/mman.h>
 
 #include <gtest/gtest.h>
 
 #include "fake_os.h"
 #include "large_debug_util.h"
+#include "page_util.h"
+#include "test_util.h"
 #include "ukmem/ukmem.h"
 
 namespace
@@ -17,22 +17,12 @@ namespace
 constexpr size_t kBlock = 256 << 10;
 constexpr size_t kBlocks = 50;
 
-/* Before the library is initialised: each test has a process of its own. */
-void zero_on(const char *when)
-{
-	setenv("UKMEM_CONF", (std::string(when) + ",kfence_sample_interval:0").c_str(), 1);
-}
-
 size_t resident(const std::vector<char *> &blocks)
 {
-	std::vector<unsigned char> pages(kBlock / ukmem_page_size());
 	size_t n = 0;
 
-	for (char *p : blocks) {
-		EXPECT_EQ(mincore(p, kBlock, pages.data()), 0);
-		for (unsigned char page : pages)
-			n += page & 1;
-	}
+	for (const char *p : blocks)
+		n += resident_pages(p, kBlock);
 	return n * ukmem_page_size();
 }
 
@@ -52,12 +42,12 @@ std::vector<char *> use(size_t touched)
 	return blocks;
 }
 
-/* They became resident as a whole when they were zeroed. */
+/* The library used to make blocks resident as a whole when it zeroed them. */
 void use_little()
 {
 	const size_t page = ukmem_page_size();
 
-	use(kBlock); /* The blocks after these have memory. */
+	use(kBlock); /* The library gives blocks with memory to later requests. */
 	ukmem_trim();
 	for (int n = 0; n < 3; n++) {
 		const auto blocks = use(page);
@@ -69,20 +59,20 @@ void use_little()
 
 TEST(LargeZeroTest, ZeroingAtFreesLeavesUntouchedMemoryAlone)
 {
-	zero_on("init_on_free:1");
+	configure("init_on_free:1,kfence_sample_interval:0");
 	use_little();
 }
 
 TEST(LargeZeroTest, ZeroingAtAllocationsLeavesUntouchedMemoryAlone)
 {
-	zero_on("init_on_alloc:1");
+	configure("init_on_alloc:1,kfence_sample_interval:0");
 	use_little();
 }
 
-/* Their page faults would take longer than the zeroing. */
+/* The program's page faults would take longer than the zeroing. */
 TEST(LargeZeroTest, BlocksThatWereTouchedKeepTheirMemory)
 {
-	zero_on("init_on_free:1");
+	configure("init_on_free:1,kfence_sample_interval:0");
 	char *p = get(kBlock);
 
 	memset(p, 'x', kBlock * 3 / 4);
@@ -93,7 +83,7 @@ TEST(LargeZeroTest, BlocksThatWereTouchedKeepTheirMemory)
 
 TEST(LargeZeroTest, BlocksAreZeroedWhereTheSystemTellsNothing)
 {
-	zero_on("init_on_free:1");
+	configure("init_on_free:1,kfence_sample_interval:0");
 	kfree(get(kBlock));
 	os_calls.mincore = [](void *, size_t, unsigned char *) { return -EPERM; };
 	for (const size_t touched : { size_t{ 1 }, kBlock, kBlock })

@@ -7,10 +7,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -42,6 +44,18 @@ extern "C" {
 
 /* Loops are this much shorter under a sanitizer or with the library's own checks. */
 constexpr unsigned kSlow = TEST_ASAN || TEST_TSAN ? 8 : UKMEM_DEBUG ? 2 : 1;
+
+/* How many of the pages from @p's to that of the last of @size bytes are resident. */
+inline size_t resident_pages(const char *p, size_t size)
+{
+	const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+	auto *start = reinterpret_cast<char *>(reinterpret_cast<uintptr_t>(p) & -page);
+	std::vector<unsigned char> pages((p + size - start + page - 1) / page);
+
+	EXPECT_EQ(mincore(start, pages.size() * page, pages.data()), 0);
+	return static_cast<size_t>(
+		std::count_if(pages.begin(), pages.end(), [](auto c) { return c & 1; }));
+}
 
 /* UKMEM_TEST_SEED, or a fresh one; printed, so that a failure can be run again. */
 inline uint64_t test_seed()
